@@ -1,0 +1,66 @@
+//===- runtime.h - run a compiled training step ------------------*- C++
+//-*-===//
+//
+//   step.so ──load──▶ manifest ──▶ ranks: buffers, arena, initial values
+//                                   │
+//        data ──▶ microbatch × m ──▶ update ──▶ loss, norm ──▶ log, checkpoint
+//
+// Everything a user can cause is thrown as Error (error.h).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MT_RUNTIME_H
+#define MT_RUNTIME_H
+
+#include "mt/error.h"
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace mt::runtime {
+
+/// What compiled code reads as the buffer `hyperparameters`, in this order.
+struct Hyperparameters {
+  double learningRate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weightDecay = 0.1;
+  double clipNorm = 1.0;
+};
+
+struct JobOptions {
+  std::string step;
+  /// Folder or file of safetensors; empty: initial values from the seed.
+  std::string init;
+  std::vector<std::string> data;
+  int64_t steps = 10;
+  uint64_t seed = 0;
+  /// Number of ranks the user asked for; 0: whatever the mesh has.
+  int64_t ranks = 0;
+  Hyperparameters hyperparameters;
+  double timeoutSeconds = 60;
+  /// Files to write; empty: none.
+  std::string log;
+  std::string save;
+  std::string saveGradients;
+  /// Where progress and warnings go; must not be null.
+  std::ostream *progress = nullptr;
+  std::ostream *warnings = nullptr;
+};
+
+/// Runs the job to its end, ranks as threads of this process.
+///
+/// When a rank is stuck in compiled code after the job has failed, its thread
+/// is left behind: a caller that gets an Error should end the process without
+/// running static destructors.
+void runJob(const JobOptions &options);
+
+/// The manifest of a compiled step as indented JSON.
+std::string inspectStep(const std::string &path);
+
+} // namespace mt::runtime
+
+#endif // MT_RUNTIME_H

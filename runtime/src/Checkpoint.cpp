@@ -1,0 +1,187 @@
+//===- Checkpoint.cpp - parameters from files and initializers ------------===//
+
+#include "Checkpoint.h"
+
+#include "Json.h"
+#include "Philox.h"
+#include "mt/error.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+using namespace mt::runtime;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// `h.0.attn.bias` of `transformer.h.0.attn.bias`; empty without a dot.
+std::string withoutFirstComponent(const std::string &name) {
+  size_t dot = name.find('.');
+  return dot == std::string::npos ? "" : name.substr(dot + 1);
+}
+
+bool endsWith(const std::string &text, const std::string &end) {
+  return text.size() >= end.size() &&
+         text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+/// Tensors that files of known models carry beside their parameters: constant
+/// masks and tables, and the second name of a tied table.
+bool isKnownExtra(const std::string &name) {
+  for (const char *end :
+       {".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq",
+        "embeddings.position_ids", "cls.predictions.decoder.weight",
+        "cls.predictions.decoder.bias"})
+    if (endsWith(name, end))
+      return true;
+  return name == "lm_head.weight";
+}
+
+/// The part of a parameter's block that is not padding, with its offset.
+Box validBlock(const Manifest &manifest, const Buffer &buffer, int64_t rank) {
+  const CheckpointMap &map = manifest.parameters[buffer.parameter].checkpoint;
+  return clip(localBox(manifest.mesh, buffer.sharding, buffer.shape, rank),
+              map.unpadded());
+}
+
+int64_t offsetOf(const Shape &index, const Shape &strides) {
+  int64_t offset = 0;
+  for (size_t d = 0; d < index.size(); ++d)
+    offset += index[d] * strides[d];
+  return offset;
+}
+
+} // namespace
+
+Checkpoint::Checkpoint(const std::string &path) : path(path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored))
+    openFolder(path);
+  else
+    addFile(path);
+}
+
+void Checkpoint::openFolder(const std::string &folder) {
+  std::string single = (fs::path(folder) / "model.safetensors").string();
+  std::string indexPath = single + ".index.json";
+  std::error_code ignored;
+  if (fs::exists(single, ignored))
+    addFile(single);
+  else if (fs::exists(indexPath, ignored))
+    openIndex(folder, indexPath);
+  else
+    throw Error(folder + ": expected model.safetensors or "
+                         "model.safetensors.index.json, found neither");
+}
+
+void Checkpoint::openIndex(const std::string &folder,
+                           const std::string &indexPath) {
+  MappedFile text(indexPath);
+  nlohmann::json value =
+      parseJson(text.data(), text.data() + text.size(), indexPath);
+  JsonNode weights = JsonNode(value, indexPath)["weight_map"];
+  if (!weights.json().is_object())
+    weights.expected("an object");
+  std::set<std::string> names;
+  for (const auto &[tensor, file] : weights.json().items()) {
+    JsonNode node(file, indexPath, "weight_map." + tensor);
+    std::string name = node.string();
+    if (name.empty() || name.find('/') != std::string::npos)
+      node.expected("the name of a file in the same folder");
+    names.insert(name);
+  }
+  for (const std::string &name : names)
+    addFile((fs::path(folder) / name).string());
+}
+
+void Checkpoint::addFile(const std::string &file) {
+  files.push_back(std::make_unique<SafetensorsFile>(file));
+  const SafetensorsFile *opened = files.back().get();
+  for (const auto &[name, tensor] : opened->tensors()) {
+    auto [it, isNew] = tensors.emplace(name, std::pair(opened, &tensor));
+    if (!isNew)
+      throw Error(file + ": expected tensors that no other file has, found " +
+                  name + ", also in " + it->second.first->path());
+  }
+}
+
+const FileTensor *Checkpoint::find(const std::string &tensor) const {
+  auto it = tensors.find(tensor);
+  if (it == tensors.end())
+    it = tensors.find(withoutFirstComponent(tensor));
+  return it == tensors.end() ? nullptr : it->second.second;
+}
+
+std::string Checkpoint::check(const Manifest &manifest) const {
+  std::set<const FileTensor *> used;
+  for (const Parameter &parameter : manifest.parameters) {
+    const CheckpointMap &map = parameter.checkpoint;
+    const FileTensor *tensor = find(map.tensor);
+    if (!tensor)
+      throw Error(path + ": expected tensor " + map.tensor + " of shape " +
+                  toString(map.shape) + ", found none of that name");
+    if (tensor->shape != map.shape)
+      throw Error(path + ": expected tensor " + map.tensor + " of shape " +
+                  toString(map.shape) + ", found shape " +
+                  toString(tensor->shape));
+    if (!tensor->isFloat())
+      throw Error(path + ": expected tensor " + map.tensor +
+                  " of dtype F32, F64, F16 or BF16, found " + tensor->typeName);
+    used.insert(tensor);
+  }
+
+  int64_t extras = 0;
+  std::string first;
+  for (const auto &[name, place] : tensors)
+    if (!used.count(place.second) && !isKnownExtra(name))
+      first = extras++ ? first : name;
+  if (!extras)
+    return "";
+  return path + ": " + first +
+         (extras == 1
+              ? " is"
+              : " and " + std::to_string(extras - 1) + " more tensors are") +
+         " not part of the model, ignored";
+}
+
+void Checkpoint::load(const Manifest &manifest, const Buffer &buffer,
+                      int64_t rank, void *data) const {
+  const CheckpointMap &map = manifest.parameters[buffer.parameter].checkpoint;
+  const FileTensor &tensor = *find(map.tensor);
+  Box block = validBlock(manifest, buffer, rank);
+  std::memset(data, 0, size_t(buffer.localBytes()));
+  Shape strides = map.strides();
+  int64_t first = map.firstElement() + offsetOf(block.offsets, strides);
+  forEachRow(block.sizes, strides, rowMajorStrides(buffer.localShape),
+             [&](int64_t from, int64_t to, int64_t count, int64_t step,
+                 int64_t toStep) {
+               for (int64_t i = 0; i < count; ++i)
+                 storeFloat(buffer.dtype, data, to + i * toStep,
+                            tensor.loadFloat(first + from + i * step));
+             });
+}
+
+void mt::runtime::initialize(const Manifest &manifest, const Buffer &buffer,
+                             int64_t rank, uint64_t seed, void *data) {
+  const Parameter &parameter = manifest.parameters[buffer.parameter];
+  const Init &init = parameter.init;
+  Box block = validBlock(manifest, buffer, rank);
+  std::memset(data, 0, size_t(buffer.localBytes()));
+  Shape strides = rowMajorStrides(parameter.checkpoint.unpadded());
+  int64_t first = offsetOf(block.offsets, strides);
+  uint64_t stream = streamOf(parameter.name);
+  std::vector<double> values;
+  // Rows are contiguous: the last stride of both arrays is 1.
+  forEachRow(block.sizes, strides, rowMajorStrides(buffer.localShape),
+             [&](int64_t from, int64_t to, int64_t count, int64_t, int64_t) {
+               values.assign(size_t(count), init.value);
+               if (init.normal)
+                 fillNormal(seed, stream, first + from, count, values.data());
+               for (int64_t i = 0; i < count; ++i)
+                 storeFloat(buffer.dtype, data, to + i,
+                            init.normal ? init.mean + init.std * values[i]
+                                        : values[i]);
+             });
+}

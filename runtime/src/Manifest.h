@@ -1,0 +1,114 @@
+//===- Manifest.h - the description in a compiled step -----------*- C++
+//-*-===//
+//
+// docs/manifest.md says what each field means.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MT_RUNTIME_MANIFEST_H
+#define MT_RUNTIME_MANIFEST_H
+
+#include "Mesh.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace mt::runtime {
+
+enum class Role {
+  Input,
+  Parameter,
+  Gradient,
+  FirstMoment,
+  SecondMoment,
+  Hyperparameters,
+  LossSum,
+  TokenCount,
+  Loss,
+  GradientNorm,
+  ValidTokens,
+};
+
+const char *roleName(Role role);
+
+/// Where a parameter lives in a checkpoint: a block of one tensor, transposed
+/// or not.
+struct CheckpointMap {
+  std::string tensor;
+  Shape shape;
+  bool transpose;
+  Shape offsets;
+  Shape sizes;
+
+  /// The parameter's shape without padding, in the parameter's orientation.
+  Shape unpadded() const;
+  /// Strides and first element of the block inside the checkpoint's tensor,
+  /// by the parameter's dimensions.
+  Shape strides() const;
+  int64_t firstElement() const;
+};
+
+struct Init {
+  bool normal;
+  double mean = 0, std = 0, value = 0;
+};
+
+struct Parameter {
+  std::string name;
+  bool trained;
+  Init init;
+  CheckpointMap checkpoint;
+};
+
+struct Buffer {
+  std::string name;
+  Role role;
+  /// Index of the parameter it belongs to, or -1.
+  int64_t parameter = -1;
+  mt_dtype dtype;
+  Shape shape;
+  Shape localShape;
+  Sharding sharding;
+
+  int64_t localBytes() const;
+};
+
+struct Entry {
+  std::string name;
+  std::string symbol;
+  std::vector<int64_t> buffers;
+  int64_t arenaBytes;
+};
+
+struct Manifest {
+  std::string target;
+  Mesh mesh;
+  int64_t vocabulary, batch, sequence, microbatches;
+  std::vector<AxisList> groups;
+  std::vector<Parameter> parameters;
+  std::vector<Buffer> buffers;
+  Entry microbatch, update;
+  /// One text a collective: `all_reduce 0 over {tp} (transformer.h.0,
+  /// forward)`.
+  std::vector<std::string> collectives;
+
+  /// The buffer of a role that has exactly one.
+  int64_t only(Role role) const;
+  /// Bytes that every rank allocates: its buffers and the larger arena.
+  int64_t bytesPerRank() const;
+};
+
+/// Sizes of buffers and arenas are rounded up to this, and start at it.
+constexpr int64_t bufferAlignment = 64;
+inline int64_t alignedBytes(int64_t bytes) {
+  return (bytes + bufferAlignment - 1) / bufferAlignment * bufferAlignment;
+}
+
+/// Reads and checks a manifest; the Error of a wrong one starts with `where`.
+Manifest parseManifest(const nlohmann::json &value, const std::string &where);
+
+/// What the fields say to each other; called by parseManifest.
+void checkManifest(const Manifest &manifest, const std::string &where);
+
+} // namespace mt::runtime
+
+#endif // MT_RUNTIME_MANIFEST_H

@@ -1,0 +1,57 @@
+//===- Progress.cpp - what a job says about its steps ---------------------===//
+
+#include "Job.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <ostream>
+
+using namespace mt::runtime;
+
+namespace {
+
+/// `28.4k`, to the precision that a reader wants.
+std::string shortNumber(double value) {
+  char text[32];
+  if (value < 1e3)
+    std::snprintf(text, sizeof text, "%.0f", value);
+  else if (value < 1e6)
+    std::snprintf(text, sizeof text, "%.1fk", value * 1e-3);
+  else
+    std::snprintf(text, sizeof text, "%.2fM", value * 1e-6);
+  return text;
+}
+
+} // namespace
+
+void mt::runtime::reportStep(Job &job, int64_t step, const StepResult &result) {
+  double tokensPerSecond = result.validTokens / result.seconds;
+  char text[256];
+  std::snprintf(text, sizeof text,
+                "step %lld/%lld  loss %.6f  grad-norm %.4f  %.0f tokens  "
+                "%.3f s  %s tokens/s",
+                static_cast<long long>(step),
+                static_cast<long long>(job.options.steps), result.loss,
+                result.gradientNorm, result.validTokens, result.seconds,
+                shortNumber(tokensPerSecond).c_str());
+  *job.options.progress << text << std::endl;
+
+  const std::string &path = job.options.log;
+  if (path.empty())
+    return;
+  // Opened with its first line: a job that does not get here leaves no file.
+  if (!job.log.is_open())
+    job.log.open(path, std::ios::trunc);
+  nlohmann::ordered_json line = {{"step", step},
+                                 {"loss", result.loss},
+                                 {"gradient_norm", result.gradientNorm},
+                                 {"valid_tokens", int64_t(result.validTokens)},
+                                 {"step_seconds", result.seconds},
+                                 {"tokens_per_second", tokensPerSecond},
+                                 {"peak_bytes", job.manifest.bytesPerRank()}};
+  job.log << line.dump() << std::endl;
+  if (!job.log)
+    throw Error(path + ": expected a file that can be written, found a " +
+                "failure at step " + std::to_string(step));
+}

@@ -1,0 +1,206 @@
+//===- RankProgram.cpp - what one rank does from start to end -------------===//
+
+#include "Job.h"
+#include "host/Context.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+using namespace mt::runtime;
+
+namespace {
+
+Memory allocate(int64_t bytes) {
+  size_t size = size_t(std::max(alignedBytes(bytes), bufferAlignment));
+  Memory memory(std::aligned_alloc(size_t(bufferAlignment), size));
+  if (!memory)
+    throw Error("expected " + std::to_string(size) +
+                " more bytes of memory, found less");
+  std::memset(memory.get(), 0, size);
+  return memory;
+}
+
+/// One rank's program. Errors leave it as exceptions; whoever runs the ranks
+/// ends the job.
+class RankProgram {
+public:
+  RankProgram(Job &job, Communicator &communicator)
+      : job(job), manifest(job.manifest), communicator(communicator),
+        rank(communicator.rank()),
+        memory(job.memory[size_t(rank)]), context{&communicator} {}
+
+  void run();
+
+private:
+  void allocateBuffers();
+  void setParameters();
+  void zeroAccumulators();
+  void setHyperparameters(int64_t step);
+  void fillInputs(int64_t step, int64_t microbatch);
+  void call(const Entry &entry, mt_entry function);
+  StepResult trainStep(int64_t step);
+  void saveGradients();
+  void saveParameters();
+  double readScalar(Role role) const;
+  double globalTokens();
+
+  void *data(int64_t buffer) const {
+    return memory.buffers[size_t(buffer)].get();
+  }
+  std::string stepText(int64_t step) const {
+    return "step " + std::to_string(step + 1);
+  }
+
+  Job &job;
+  const Manifest &manifest;
+  Communicator &communicator;
+  int64_t rank;
+  RankMemory &memory;
+  mt_context context;
+};
+
+void RankProgram::allocateBuffers() {
+  for (const Buffer &buffer : manifest.buffers)
+    memory.buffers.push_back(allocate(buffer.localBytes()));
+  memory.arena = allocate(
+      std::max(manifest.microbatch.arenaBytes, manifest.update.arenaBytes));
+}
+
+void RankProgram::setParameters() {
+  for (size_t i = 0; i < manifest.buffers.size(); ++i) {
+    const Buffer &buffer = manifest.buffers[i];
+    if (buffer.role != Role::Parameter)
+      continue;
+    if (job.checkpoint)
+      job.checkpoint->load(manifest, buffer, rank, data(int64_t(i)));
+    else
+      initialize(manifest, buffer, rank, job.options.seed, data(int64_t(i)));
+  }
+}
+
+void RankProgram::zeroAccumulators() {
+  for (size_t i = 0; i < manifest.buffers.size(); ++i) {
+    Role role = manifest.buffers[i].role;
+    if (role == Role::Gradient || role == Role::LossSum ||
+        role == Role::TokenCount)
+      std::memset(data(int64_t(i)), 0,
+                  size_t(manifest.buffers[i].localBytes()));
+  }
+}
+
+void RankProgram::setHyperparameters(int64_t step) {
+  const Hyperparameters &h = job.options.hyperparameters;
+  double values[] = {h.learningRate, h.beta1,    h.beta2,         h.epsilon,
+                     h.weightDecay,  h.clipNorm, double(step + 1)};
+  std::memcpy(data(manifest.only(Role::Hyperparameters)), values,
+              sizeof values);
+}
+
+void RankProgram::fillInputs(int64_t step, int64_t microbatch) {
+  for (size_t i = 0; i < manifest.buffers.size(); ++i)
+    if (manifest.buffers[i].role == Role::Input)
+      fillInput(*job.data, manifest, manifest.buffers[i], rank, step,
+                microbatch, data(int64_t(i)));
+}
+
+void RankProgram::call(const Entry &entry, mt_entry function) {
+  std::vector<void *> pointers;
+  for (int64_t buffer : entry.buffers)
+    pointers.push_back(data(buffer));
+  int32_t result = function(&context, pointers.data(), memory.arena.get());
+  // Where a collective ended the entry its reason is already known, and this
+  // one is not reported.
+  if (result != 0)
+    throw Error("expected entry " + entry.name + " to return 0, found " +
+                std::to_string(result));
+}
+
+double RankProgram::readScalar(Role role) const {
+  return *static_cast<const double *>(data(manifest.only(role)));
+}
+
+StepResult RankProgram::trainStep(int64_t step) {
+  auto start = std::chrono::steady_clock::now();
+  zeroAccumulators();
+  setHyperparameters(step);
+  for (int64_t m = 0; m < manifest.microbatches; ++m) {
+    fillInputs(step, m);
+    call(manifest.microbatch, job.microbatch);
+  }
+  if (step == 0 && !job.options.saveGradients.empty())
+    saveGradients();
+  call(manifest.update, job.update);
+  std::string place = "the end of " + stepText(step);
+  communicator.barrier(place.c_str(), step, /*timed=*/true);
+  std::chrono::duration<double> seconds =
+      std::chrono::steady_clock::now() - start;
+  return {readScalar(Role::Loss), readScalar(Role::GradientNorm),
+          readScalar(Role::ValidTokens), seconds.count()};
+}
+
+/// The sum of the token counts that ranks hold; only rank 0 learns it.
+double RankProgram::globalTokens() {
+  int64_t index = manifest.only(Role::TokenCount);
+  const Buffer &buffer = manifest.buffers[size_t(index)];
+  double tokens = 0;
+  communicator.collect(
+      "counting tokens", index, data(index), buffer.localBytes(),
+      [&](int64_t from, const void *count) {
+        if (speaksForBlock(manifest.mesh, buffer.sharding, from))
+          tokens += *static_cast<const double *>(count);
+      });
+  return tokens;
+}
+
+void RankProgram::saveGradients() {
+  double tokens = globalTokens();
+  if (rank == 0 && !(tokens > 0))
+    throw Error(job.options.saveGradients +
+                ": expected valid tokens in the first batch, found none");
+  saveWhole(communicator, manifest, Role::Gradient, tokens,
+            job.options.saveGradients,
+            [this](int64_t buffer) { return data(buffer); });
+}
+
+void RankProgram::saveParameters() {
+  const std::string &folder = job.options.save;
+  std::error_code failed;
+  if (rank == 0)
+    std::filesystem::create_directories(folder, failed);
+  if (failed)
+    throw Error(folder + ": expected a folder that can be made, found: " +
+                errnoText(failed.value()));
+  saveWhole(communicator, manifest, Role::Parameter, 1,
+            folder + "/model.safetensors",
+            [this](int64_t buffer) { return data(buffer); });
+}
+
+void RankProgram::run() {
+  allocateBuffers();
+  setParameters();
+  // Ranks read files at different speeds.
+  communicator.barrier("the start", 0, /*timed=*/false);
+  for (int64_t step = 0; step < job.options.steps; ++step) {
+    StepResult result = trainStep(step);
+    if (rank != 0)
+      continue;
+    if (!std::isfinite(result.loss))
+      throw Error(stepText(step) + ": expected a finite loss, found " +
+                  std::to_string(result.loss));
+    if (!std::isfinite(result.gradientNorm))
+      throw Error(stepText(step) + ": expected a finite gradient norm, found " +
+                  std::to_string(result.gradientNorm));
+    reportStep(job, step + 1, result);
+  }
+  if (!job.options.save.empty())
+    saveParameters();
+  communicator.barrier("the end", 0, /*timed=*/false);
+}
+
+} // namespace
+
+void mt::runtime::runRank(Job &job, Communicator &communicator) {
+  RankProgram(job, communicator).run();
+}

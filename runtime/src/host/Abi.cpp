@@ -1,0 +1,131 @@
+//===- Abi.cpp - the functions that compiled code calls -------------------===//
+//
+// No exception passes into compiled code: it has no tables to unwind with.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Context.h"
+#include "Gemm.h"
+#include "mt/error.h"
+
+using namespace mt::runtime;
+
+namespace {
+
+/// Runs `action` and turns what it throws into the end of the job.
+template <typename ActionFn>
+bool guarded(mt_context *context, ActionFn action) noexcept {
+  try {
+    action();
+    return true;
+  } catch (const JobEnded &) {
+    return false;
+  } catch (const std::exception &error) {
+    context->communicator->fail(error.what());
+    return false;
+  }
+}
+
+int32_t run(mt_context *context, const Collective &call) noexcept {
+  return guarded(context, [&] { context->communicator->run(call); }) ? 0 : 1;
+}
+
+Collective makeCall(CollectiveKind kind, int64_t id, int64_t group,
+                    int32_t dtype, int64_t tensors, const void *const *inputs,
+                    void *const *outputs) {
+  Collective call;
+  call.kind = kind;
+  call.id = id;
+  call.group = group;
+  call.dtype = dtype;
+  call.tensors = tensors;
+  call.inputs = inputs;
+  call.outputs = outputs;
+  return call;
+}
+
+} // namespace
+
+int64_t mt_group_index(mt_context *context, int64_t group) {
+  int64_t index = 0;
+  guarded(context, [&] { index = context->communicator->groupIndex(group); });
+  return index;
+}
+
+int32_t mt_all_reduce(mt_context *context, int64_t id, int64_t group,
+                      int32_t dtype, int32_t reduction, int64_t tensors,
+                      const void *const *inputs, void *const *outputs,
+                      const int64_t *counts) {
+  Collective call = makeCall(CollectiveKind::AllReduce, id, group, dtype,
+                             tensors, inputs, outputs);
+  call.reduction = reduction;
+  call.counts = counts;
+  return run(context, call);
+}
+
+int32_t mt_all_gather(mt_context *context, int64_t id, int64_t group,
+                      int32_t dtype, int64_t tensors, const void *const *inputs,
+                      void *const *outputs, const int64_t *outer,
+                      const int64_t *inner) {
+  Collective call = makeCall(CollectiveKind::AllGather, id, group, dtype,
+                             tensors, inputs, outputs);
+  call.outer = outer;
+  call.inner = inner;
+  return run(context, call);
+}
+
+int32_t mt_reduce_scatter(mt_context *context, int64_t id, int64_t group,
+                          int32_t dtype, int32_t reduction, int64_t tensors,
+                          const void *const *inputs, void *const *outputs,
+                          const int64_t *outer, const int64_t *inner) {
+  Collective call = makeCall(CollectiveKind::ReduceScatter, id, group, dtype,
+                             tensors, inputs, outputs);
+  call.reduction = reduction;
+  call.outer = outer;
+  call.inner = inner;
+  return run(context, call);
+}
+
+int32_t mt_all_to_all(mt_context *context, int64_t id, int64_t group,
+                      int32_t dtype, int64_t tensors, const void *const *inputs,
+                      void *const *outputs, const int64_t *sizes,
+                      const int64_t *splitFirst) {
+  Collective call = makeCall(CollectiveKind::AllToAll, id, group, dtype,
+                             tensors, inputs, outputs);
+  call.sizes = sizes;
+  call.splitFirst = splitFirst;
+  return run(context, call);
+}
+
+int32_t mt_collective_permute(mt_context *context, int64_t id, int64_t group,
+                              int32_t dtype, int64_t tensors,
+                              const void *const *inputs, void *const *outputs,
+                              const int64_t *counts, const int64_t *sources) {
+  Collective call = makeCall(CollectiveKind::CollectivePermute, id, group,
+                             dtype, tensors, inputs, outputs);
+  call.counts = counts;
+  call.sources = sources;
+  return run(context, call);
+}
+
+void mt_gemm_f32(mt_context *context, int64_t batch0, int64_t batch1, int64_t m,
+                 int64_t n, int64_t k, const float *a, int64_t a0, int64_t a1,
+                 int64_t aM, int64_t aK, const float *b, int64_t b0, int64_t b1,
+                 int64_t bK, int64_t bN, float *c, int64_t c0, int64_t c1,
+                 int64_t cM, int64_t cN, int32_t accumulate) {
+  guarded(context, [&] {
+    gemm<float>(batch0, batch1, m, n, k, {a, a0, a1, aM, aK},
+                {b, b0, b1, bK, bN}, {c, c0, c1, cM, cN}, accumulate != 0);
+  });
+}
+
+void mt_gemm_f64(mt_context *context, int64_t batch0, int64_t batch1, int64_t m,
+                 int64_t n, int64_t k, const double *a, int64_t a0, int64_t a1,
+                 int64_t aM, int64_t aK, const double *b, int64_t b0,
+                 int64_t b1, int64_t bK, int64_t bN, double *c, int64_t c0,
+                 int64_t c1, int64_t cM, int64_t cN, int32_t accumulate) {
+  guarded(context, [&] {
+    gemm<double>(batch0, batch1, m, n, k, {a, a0, a1, aM, aK},
+                 {b, b0, b1, bK, bN}, {c, c0, c1, cM, cN}, accumulate != 0);
+  });
+}

@@ -1,0 +1,154 @@
+//===- mt-run.cpp - run a compiled training step --------------------------===//
+//
+//   mt-run step.so --init model --data text.txt --steps 100
+//
+//===----------------------------------------------------------------------===//
+
+#include "mt/runtime.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+
+using namespace mt::runtime;
+
+namespace {
+
+/// Numbers are read as text and converted here, for messages of one form.
+struct NumberFlag {
+  const char *name;
+  const char *help;
+  double *value;
+  double minimum, limit;
+  const char *range;
+  std::string text = {};
+};
+
+struct IntegerFlag {
+  const char *name;
+  const char *help;
+  int64_t minimum;
+  std::string text = {};
+};
+
+double parseNumber(const NumberFlag &flag) {
+  char *end = nullptr;
+  double value = std::strtod(flag.text.c_str(), &end);
+  bool isNumber = !flag.text.empty() && *end == '\0' && std::isfinite(value);
+  if (!isNumber || value < flag.minimum || value >= flag.limit)
+    throw Error(std::string(flag.name) + ": expected a number " + flag.range +
+                ", found '" + flag.text + "'");
+  return value;
+}
+
+template <typename T> T parseInteger(const IntegerFlag &flag) {
+  T value = 0;
+  const char *end = flag.text.data() + flag.text.size();
+  auto [stop, failed] = std::from_chars(flag.text.data(), end, value);
+  if (failed != std::errc() || stop != end || value < T(flag.minimum))
+    throw Error(std::string(flag.name) + ": expected an integer of at least " +
+                std::to_string(flag.minimum) + ", found '" + flag.text + "'");
+  return value;
+}
+
+/// The library's messages, on one line and lower case.
+std::string oneLine(std::string text) {
+  for (char &c : text)
+    if (c == '\n')
+      c = ' ';
+  if (!text.empty())
+    text[0] = char(std::tolower(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
+/// Returns whether there is something to run; `status` is the exit code if not.
+bool parse(int argc, char **argv, JobOptions &options, bool &inspect,
+           int &status) {
+  CLI::App app("Runs a compiled training step, ranks as threads.", "mt-run");
+  Hyperparameters &h = options.hyperparameters;
+  NumberFlag numbers[] = {
+      {"--lr", "learning rate (1e-3)", &h.learningRate, 0, INFINITY,
+       "of at least 0"},
+      {"--beta1", "decay of the first moment (0.9)", &h.beta1, 0, 1,
+       "in [0, 1)"},
+      {"--beta2", "decay of the second moment (0.95)", &h.beta2, 0, 1,
+       "in [0, 1)"},
+      {"--eps", "added to the root of the second moment (1e-8)", &h.epsilon, 0,
+       INFINITY, "of at least 0"},
+      {"--weight-decay",
+       "decoupled decay of tensors of two or more dimensions "
+       "(0.1)",
+       &h.weightDecay, 0, INFINITY, "of at least 0"},
+      {"--clip-norm", "largest gradient norm, 0 for none (1)", &h.clipNorm, 0,
+       INFINITY, "of at least 0"},
+      {"--timeout", "seconds to wait for other ranks (60)",
+       &options.timeoutSeconds, 1e-3, INFINITY, "of at least 0.001"},
+  };
+  IntegerFlag ranks{"--ranks", "number of ranks; the mesh decides it", 1};
+  IntegerFlag steps{"--steps", "number of steps (10)", 1};
+  IntegerFlag seed{"--seed", "seed of initial values and text windows (0)", 0};
+
+  app.add_option("step", options.step, "the compiled step")->required();
+  app.add_option("--init", options.init,
+                 "folder or file of safetensors with the initial values");
+  app.add_option("--data", options.data,
+                 ".safetensors with input_ids and labels, or text files");
+  for (IntegerFlag *flag : {&ranks, &steps, &seed})
+    app.add_option(flag->name, flag->text, flag->help);
+  for (NumberFlag &flag : numbers)
+    app.add_option(flag.name, flag.text, flag.help);
+  app.add_option("--log", options.log, "write a JSON line a step");
+  app.add_option("--save", options.save,
+                 "folder for model.safetensors after the last step");
+  app.add_option("--save-gradients", options.saveGradients,
+                 "write the first step's gradients as safetensors");
+  app.add_flag("--inspect", inspect, "print the step's manifest and exit");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp &) {
+    std::cout << app.help();
+    status = 0;
+    return false;
+  } catch (const CLI::ParseError &error) {
+    throw Error(oneLine(error.what()));
+  }
+
+  for (const NumberFlag &flag : numbers)
+    if (app.count(flag.name))
+      *flag.value = parseNumber(flag);
+  if (app.count(ranks.name))
+    options.ranks = parseInteger<int64_t>(ranks);
+  if (app.count(steps.name))
+    options.steps = parseInteger<int64_t>(steps);
+  if (app.count(seed.name))
+    options.seed = parseInteger<uint64_t>(seed);
+  return true;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  int status = 0;
+  try {
+    JobOptions options;
+    options.progress = &std::cout;
+    options.warnings = &std::cerr;
+    bool inspect = false;
+    if (!parse(argc, argv, options, inspect, status))
+      return status;
+    if (inspect)
+      std::cout << inspectStep(options.step) << std::endl;
+    else
+      runJob(options);
+    return 0;
+  } catch (const std::exception &error) {
+    std::cout.flush();
+    std::cerr << "mt-run: error: " << error.what() << std::endl;
+  }
+  // A rank stuck in compiled code may still run: no destructors under its feet.
+  std::_Exit(1);
+}
