@@ -1,0 +1,43 @@
+# mt_library(NAME sources... [DEPENDS targets...] [LINK libraries...])
+# A static library of the compiler. All of the compiler links against the
+# shared MLIR and LLVM only: static MLIR libraries beside the shared one would
+# register every option and every type twice.
+function(mt_compiler_flags target)
+  target_include_directories(${target} SYSTEM PUBLIC
+    ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
+  target_include_directories(${target} PUBLIC
+    ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
+  target_compile_definitions(${target} PUBLIC ${LLVM_DEFINITIONS_LIST})
+  target_compile_options(${target} PRIVATE -Wall -Wextra
+    -Wno-unused-parameter)
+  if(NOT LLVM_ENABLE_RTTI)
+    target_compile_options(${target} PRIVATE -fno-rtti)
+  endif()
+  mt_sanitize(${target})
+endfunction()
+
+function(mt_sanitize target)
+  if(MT_SANITIZE)
+    target_compile_options(${target} PRIVATE
+      -fsanitize=${MT_SANITIZE} -fno-omit-frame-pointer
+      -fno-sanitize-recover=undefined)
+    target_link_options(${target} PUBLIC -fsanitize=${MT_SANITIZE})
+  endif()
+endfunction()
+
+function(mt_library name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LINK" ${ARGN})
+  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  mt_compiler_flags(${name})
+  add_dependencies(${name} MtIRIncGen MtPassesIncGen ${ARG_DEPENDS})
+  target_link_libraries(${name} PUBLIC ${ARG_LINK})
+endfunction()
+
+# mt_tool(NAME sources... [LINK libraries...]): an executable in bin/.
+function(mt_tool name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  mt_compiler_flags(${name})
+  add_dependencies(${name} MtIRIncGen MtPassesIncGen)
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} MLIR LLVM)
+endfunction()

@@ -1,0 +1,56 @@
+//===- Mt.h - the mt dialect ------------------------------------*- C++ -*-===//
+
+#ifndef MT_IR_MT_H
+#define MT_IR_MT_H
+
+#include "mt/IR/Gradient.h"
+#include "mt/IR/MtAttrs.h"
+#include "mt/IR/Sharding.h"
+#include "mt/IR/ShardingRule.h"
+#include "mt/IR/Transition.h"
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace mt {
+
+/// Names of attributes on functions, arguments and results.
+///
+///   mt.sharding   argument: the layout that was asked for (annotated phase)
+///   mt.layout     argument or result: its layout (local phase and later)
+///   mt.shape      argument or result: its global shape (likewise)
+///   mt.parameter  argument: a parameter of the model
+///   mt.role       argument or result: what it is in the step (docs/manifest.md)
+///   mt.donated    result: the number of the argument that it replaces
+namespace attr {
+inline constexpr llvm::StringLiteral sharding = "mt.sharding";
+inline constexpr llvm::StringLiteral layout = "mt.layout";
+inline constexpr llvm::StringLiteral shape = "mt.shape";
+inline constexpr llvm::StringLiteral parameter = "mt.parameter";
+inline constexpr llvm::StringLiteral role = "mt.role";
+inline constexpr llvm::StringLiteral donated = "mt.donated";
+} // namespace attr
+
+/// Names of the functions of a module, by phase.
+inline constexpr llvm::StringLiteral forwardName = "forward";
+inline constexpr llvm::StringLiteral microbatchName = "microbatch";
+inline constexpr llvm::StringLiteral updateName = "update";
+
+/// Defaults of CostOpInterface.
+int64_t countElementwiseFlops(mlir::Operation *op);
+int64_t countOperandAndResultBytes(mlir::Operation *op);
+
+} // namespace mt
+
+#include "mt/IR/MtInterfaces.h.inc"
+
+#define GET_OP_CLASSES
+#include "mt/IR/MtOps.h.inc"
+
+#endif // MT_IR_MT_H

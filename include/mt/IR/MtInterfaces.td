@@ -1,0 +1,93 @@
+//===- MtInterfaces.td - what every op knows about itself ----*- tablegen -*-===//
+
+#ifndef MT_INTERFACES_TD
+#define MT_INTERFACES_TD
+
+include "mlir/IR/OpBase.td"
+
+def ShardingRuleOpInterface : OpInterface<"ShardingRuleOpInterface"> {
+  let cppNamespace = "::mt";
+  let description = [{
+    How the layouts of an op's operands and results belong together. The rules
+    of all ops stand in lib/IR/OpShardingRules.cpp, one line each. Every
+    verifier, propagation and the insertion of reshards use them.
+  }];
+  let methods = [
+    InterfaceMethod<"The rule of this op.", "::mt::ShardingRule",
+                    "getShardingRule">
+  ];
+  let verify = [{ return ::mt::verifyShardingRule($_op); }];
+}
+
+def GradientOpInterface : OpInterface<"GradientOpInterface"> {
+  let cppNamespace = "::mt";
+  let description = [{
+    The derivative of an op, as ops. The gradients of all ops stand in
+    lib/IR/OpGradients.cpp.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Creates the ops that turn the cotangents of the results into those of
+      the operands, and hands these to `gradient.contribute`.
+    }], "void", "buildGradient", (ins "::mt::GradientBuilder &":$gradient)>
+  ];
+}
+
+def CostOpInterface : OpInterface<"CostOpInterface"> {
+  let cppNamespace = "::mt";
+  let description = [{
+    Floating-point operations and bytes of an op on one device, from the
+    local shapes of its types.
+  }];
+  let methods = [
+    InterfaceMethod<"Floating-point operations of one device.", "int64_t",
+                    "getFlops", (ins), "", [{
+      return ::mt::countElementwiseFlops($_op);
+    }]>,
+    InterfaceMethod<"Bytes that one device reads and writes.", "int64_t",
+                    "getBytes", (ins), "", [{
+      return ::mt::countOperandAndResultBytes($_op);
+    }]>
+  ];
+}
+
+def GlobalIndexOpInterface : OpInterface<"GlobalIndexOpInterface"> {
+  let cppNamespace = "::mt";
+  let description = [{
+    An op that depends on the global index of an element along one dimension of
+    one of its tensors: a row of a vocabulary, a position. Where that dimension
+    is sharded, the local op takes the index of its first element as `offset`.
+  }];
+  let methods = [
+    InterfaceMethod<"The tensor whose dimension is indexed.", "::mlir::Value",
+                    "getIndexedTensor">,
+    InterfaceMethod<"The dimension that is indexed.", "unsigned",
+                    "getIndexedDim">,
+    InterfaceMethod<"The operand to set.", "::mlir::MutableOperandRange",
+                    "getOffsetMutable">
+  ];
+}
+
+def CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
+  let cppNamespace = "::mt";
+  let description = [{
+    A step from one layout to another. On encoded tensors the shapes are global
+    and the verifier checks that the result's layout is what the step makes of
+    the operand's; on dense tensors the shapes are one device's.
+  }];
+  let methods = [
+    InterfaceMethod<"The step, without its tensors.", "::mt::Transition",
+                    "getTransition", (ins "unsigned":$tensor)>,
+    InterfaceMethod<"The mesh whose axes are meant.", "::mt::MeshAttr",
+                    "getMesh">,
+    InterfaceMethod<"The axes of the group, first axis major.",
+                    "::llvm::ArrayRef<int32_t>", "getAxes">,
+    InterfaceMethod<"What it moves and why.",
+                    "::std::optional<::mt::TrafficAttr>", "getTraffic">,
+    InterfaceMethod<"Sets what it moves and why.", "void", "setTrafficAttr",
+                    (ins "::mt::TrafficAttr":$traffic)>
+  ];
+  let verify = [{ return ::mt::verifyCollective($_op); }];
+}
+
+#endif // MT_INTERFACES_TD

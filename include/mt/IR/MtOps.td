@@ -1,0 +1,585 @@
+//===- MtOps.td - model, structure and step ops --------------*- tablegen -*-===//
+
+#ifndef MT_OPS_TD
+#define MT_OPS_TD
+
+include "mt/IR/MtAttrs.td"
+include "mt/IR/MtInterfaces.td"
+
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/IR/OpAsmInterface.td"
+
+def Mt_Float : AnyTypeOf<[F32, F64, BF16], "floating-point number">;
+def Mt_Index : AnyTypeOf<[I32, I64], "32- or 64-bit integer">;
+def Mt_FloatTensor : RankedTensorOf<[Mt_Float]>;
+def Mt_IndexTensor : RankedTensorOf<[Mt_Index]>;
+def Mt_Scalar : TypeConstraint<And<[
+    RankedTensorOf<[F64]>.predicate,
+    CPred<"::llvm::cast<::mlir::RankedTensorType>($_self).getRank() == 0">]>,
+  "64-bit floating-point scalar tensor", "::mlir::RankedTensorType">;
+def Mt_Tensor : RankedTensorOf<[Mt_Float, Mt_Index]>;
+
+class Mt_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Mt_Dialect, mnemonic, traits>;
+
+/// An op whose layouts obey a rule.
+class Mt_RuledOp<string mnemonic, list<Trait> traits = []>
+    : Mt_Op<mnemonic, [Pure,
+        DeclareOpInterfaceMethods<ShardingRuleOpInterface>] # traits> {
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+}
+
+/// Differentiable, with the elementwise cost.
+class Mt_ModelOp<string mnemonic, list<Trait> traits = []>
+    : Mt_RuledOp<mnemonic,
+        [DeclareOpInterfaceMethods<GradientOpInterface>,
+         DeclareOpInterfaceMethods<CostOpInterface>] # traits>;
+class Mt_ProductOp<string mnemonic, list<Trait> traits = []>
+    : Mt_RuledOp<mnemonic,
+        [DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>] # traits>;
+/// Part of a backward pass, with the elementwise cost.
+class Mt_GradOp<string mnemonic, list<Trait> traits = []>
+    : Mt_RuledOp<mnemonic,
+        [DeclareOpInterfaceMethods<CostOpInterface>] # traits>;
+
+/// Depends on global indices along a dimension.
+class Mt_Indexed<code tensor, int dim> {
+  code declaration = "::mlir::Value getIndexedTensor() { return " # tensor #
+    "; }\n::unsigned getIndexedDim() { return " # dim # "; }";
+}
+
+//===----------------------------------------------------------------------===//
+// Values from nothing
+//===----------------------------------------------------------------------===//
+
+def Mt_ConstantOp : Mt_GradOp<"constant"> {
+  let summary = "a tensor of one repeated value";
+  let description = [{
+    ```mlir
+    %one = mt.constant 1.0 : tensor<f64>
+    %sharded = mt.constant 0.0 : tensor<8x16xf32, #mt.sharding<#mesh, [{tp}, {} ]>>
+    ```
+  }];
+  let arguments = (ins F64Attr:$value);
+  let results = (outs Mt_FloatTensor:$result);
+  let assemblyFormat = "custom<Double>($value) attr-dict `:` type($result)";
+}
+
+def Mt_PositionsOp : Mt_GradOp<"positions",
+    [DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
+  let summary = "the positions 0, 1, 2 ... of a sequence";
+  let description = [{
+    The value of element i is its global index i. On one device the first
+    element's is `offset`.
+
+    ```mlir
+    %p = mt.positions : () -> tensor<1024xi32>
+    ```
+  }];
+  let arguments = (ins Optional<Index>:$offset);
+  let results = (outs Mt_IndexTensor:$result);
+}
+
+//===----------------------------------------------------------------------===//
+// Model
+//===----------------------------------------------------------------------===//
+
+def Mt_EmbeddingOp : Mt_ModelOp<"embedding",
+    [DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
+  let summary = "rows of a table by token id";
+  let description = [{
+    `result[..., :] = table[ids[...], :]`. Where the vocabulary is sharded, a
+    device looks up the ids of its own rows and holds zeros for the others:
+    the result is a partial sum (Megatron-LM's vocabulary-parallel embedding).
+
+    ```mlir
+    %y = mt.embedding %ids, %table
+        : (tensor<8x16xi32>, tensor<384x64xf32>) -> tensor<8x16x64xf32>
+    ```
+  }];
+  let arguments = (ins Mt_IndexTensor:$ids, Mt_FloatTensor:$table,
+                       Optional<Index>:$offset);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_EmbeddingGradOp : Mt_GradOp<"embedding_grad",
+    [DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
+  let summary = "gradient of a table that `mt.embedding` read";
+  let description = [{
+    `result[v, :] = sum of cotangent[...] where ids[...] = v`. The vocabulary
+    may be sharded in the result; then every device of that axis needs the
+    whole cotangent.
+  }];
+  let arguments = (ins Mt_IndexTensor:$ids, Mt_FloatTensor:$cotangent,
+                       Optional<Index>:$offset);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_LinearOp : Mt_RuledOp<"linear", [
+    DeclareOpInterfaceMethods<GradientOpInterface>,
+    DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>]> {
+  let summary = "y = x wᵀ, weights [out, in]";
+  let description = [{
+    The last dimension of `x` is contracted with the last of `w`; there is no
+    bias (`mt.add`). Sharding the output features gives a column-parallel
+    product, sharding the input features a row-parallel one, whose result is
+    a partial sum.
+
+    ```mlir
+    %y = mt.linear %x, %w
+        : (tensor<8x16x64xf32>, tensor<256x64xf32>) -> tensor<8x16x256xf32>
+    ```
+  }];
+  let arguments = (ins Mt_FloatTensor:$x, Mt_FloatTensor:$weight);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_LinearGradInputOp : Mt_ProductOp<"linear_grad_input"> {
+  let summary = "dx = dy w";
+  let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$weight);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_LinearGradWeightOp : Mt_ProductOp<"linear_grad_weight"> {
+  let summary = "dw = dyᵀ x, summed over all leading dimensions";
+  let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$x);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_AddOp : Mt_ModelOp<"add"> {
+  let summary = "a + b; b may lack leading dimensions";
+  let description = [{
+    Partial sums may be added to partial sums over the same axes. A partial
+    plus a replicated tensor is an error: the replicated one would be added
+    once a device.
+
+    ```mlir
+    %y = mt.add %x, %bias
+        : (tensor<8x16x64xf32>, tensor<64xf32>) -> tensor<8x16x64xf32>
+    ```
+  }];
+  let arguments = (ins Mt_FloatTensor:$lhs, Mt_FloatTensor:$rhs);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_SumLeadingOp : Mt_ModelOp<"sum_leading"> {
+  let summary = "sum over leading dimensions";
+  let description = [{
+    The gradient of a bias: the result keeps the operand's last dimensions.
+
+    ```mlir
+    %db = mt.sum_leading %dy : (tensor<8x16x64xf32>) -> tensor<64xf32>
+    ```
+  }];
+  let arguments = (ins Mt_FloatTensor:$x);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_BroadcastLeadingOp : Mt_GradOp<"broadcast_leading"> {
+  let summary = "repeats a tensor along new leading dimensions";
+  let description = [{
+    The gradient of `mt.sum_leading`.
+  }];
+  let arguments = (ins Mt_FloatTensor:$x);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_MulOp : Mt_ModelOp<"mul"> {
+  let summary = "elementwise product of tensors of one shape";
+  let description = [{
+    One factor may be a partial sum; two partial sums cannot be multiplied.
+  }];
+  let arguments = (ins Mt_FloatTensor:$lhs, Mt_FloatTensor:$rhs);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_DivOp : Mt_GradOp<"div"> {
+  let summary = "elementwise quotient of tensors of one shape";
+  let arguments = (ins Mt_FloatTensor:$lhs, Mt_FloatTensor:$rhs);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_ScaleOp : Mt_ModelOp<"scale"> {
+  let summary = "product with a constant";
+  let description = [{
+    ```mlir
+    %y = mt.scale %x {factor = 5.0e-01 : f64} : (tensor<8xf32>) -> tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins Mt_FloatTensor:$x, F64Attr:$factor);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_CastOp : Mt_ModelOp<"cast"> {
+  let summary = "conversion between floating-point types";
+  let description = [{
+    Rounds to nearest even when the result is narrower.
+
+    ```mlir
+    %y = mt.cast %x : (tensor<8xf32>) -> tensor<8xbf16>
+    ```
+  }];
+  let arguments = (ins Mt_FloatTensor:$x);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_GeluOp : Mt_ModelOp<"gelu"> {
+  let summary = "Gaussian error linear unit";
+  let description = [{
+    `exact`: x Φ(x) with the error function. `tanh`: the approximation of
+    Hendrycks and Gimpel (2016), which GPT-2 uses.
+
+    ```mlir
+    %y = mt.gelu %x {kind = #mt.gelu_kind<tanh>} : (tensor<8xf32>) -> tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins Mt_FloatTensor:$x, Mt_GeluKindAttr:$kind);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_GeluGradOp : Mt_GradOp<"gelu_grad"> {
+  let summary = "cotangent times the derivative of gelu at x";
+  let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$x,
+                       Mt_GeluKindAttr:$kind);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_LayerNormOp : Mt_ModelOp<"layer_norm"> {
+  let summary = "layer normalisation over the last dimension";
+  let description = [{
+    `(x - mean) / sqrt(variance + epsilon) * weight + bias` (Ba et al. 2016).
+    The last dimension must be whole on every device.
+
+    ```mlir
+    %y = mt.layer_norm %x, %w, %b {epsilon = 1.0e-05 : f64}
+        : (tensor<8x16x64xf32>, tensor<64xf32>, tensor<64xf32>) -> tensor<8x16x64xf32>
+    ```
+  }];
+  let arguments = (ins Mt_FloatTensor:$x, Mt_FloatTensor:$weight,
+                       Mt_FloatTensor:$bias, F64Attr:$epsilon);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_LayerNormGradInputOp : Mt_GradOp<"layer_norm_grad_input"> {
+  let summary = "gradient of `mt.layer_norm` with respect to x";
+  let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$x,
+                       Mt_FloatTensor:$weight, F64Attr:$epsilon);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_LayerNormGradWeightOp : Mt_GradOp<"layer_norm_grad_weight"> {
+  let summary = "gradients of `mt.layer_norm` with respect to weight and bias";
+  let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$x,
+                       F64Attr:$epsilon);
+  let results = (outs Mt_FloatTensor:$weight_grad, Mt_FloatTensor:$bias_grad);
+}
+
+def Mt_SplitHeadsOp : Mt_ModelOp<"split_heads"> {
+  let summary = "[..., heads * width] to [..., heads, width]";
+  let description = [{
+    ```mlir
+    %y = mt.split_heads %x : (tensor<8x16x64xf32>) -> tensor<8x16x4x16xf32>
+    ```
+  }];
+  let arguments = (ins Mt_FloatTensor:$x);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_MergeHeadsOp : Mt_ModelOp<"merge_heads"> {
+  let summary = "[..., heads, width] to [..., heads * width]";
+  let arguments = (ins Mt_FloatTensor:$x);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_AttentionOp : Mt_RuledOp<"attention", [
+    DeclareOpInterfaceMethods<GradientOpInterface>,
+    DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>]> {
+  let summary = "scaled dot-product attention";
+  let description = [{
+    `softmax(scale * q kᵀ) v` for each head; the result's second value is the
+    logarithm of each row's sum of exponentials (batch, query, head). Shapes:
+    queries [batch, sequence, heads, width], keys and values [batch,
+    keySequence, keyHeads, width]; query head h reads key head
+    h / (heads / keyHeads) (grouped queries: Ainslie et al. 2023). With
+    `causal` a query reads the keys whose position is not larger than its own;
+    positions are operands, so that a shard knows where it stands.
+
+    ```mlir
+    %o, %lse = mt.attention %q, %k, %v, %qp, %kp {causal = true, scale = 2.5e-01 : f64}
+        : (tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>,
+           tensor<8xi32>, tensor<8xi32>)
+        -> (tensor<2x8x4x16xf32>, tensor<2x8x4xf32>)
+    ```
+  }];
+  let arguments = (ins Mt_FloatTensor:$query, Mt_FloatTensor:$key,
+                       Mt_FloatTensor:$value, Mt_IndexTensor:$query_positions,
+                       Mt_IndexTensor:$key_positions, BoolAttr:$causal,
+                       F64Attr:$scale);
+  let results = (outs Mt_FloatTensor:$result, Mt_FloatTensor:$log_sum_exp);
+}
+
+def Mt_AttentionGradOp : Mt_ProductOp<"attention_grad"> {
+  let summary = "gradients of `mt.attention` with respect to q, k and v";
+  let description = [{
+    Recomputes the weights from the log-sum-exp (Dao et al. 2022). The
+    gradients of keys and values are sums over queries and over the query
+    heads that share them: partial where those are sharded and keys are not.
+  }];
+  let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$query,
+                       Mt_FloatTensor:$key, Mt_FloatTensor:$value,
+                       Mt_FloatTensor:$output, Mt_FloatTensor:$log_sum_exp,
+                       Mt_IndexTensor:$query_positions,
+                       Mt_IndexTensor:$key_positions, BoolAttr:$causal,
+                       F64Attr:$scale);
+  let results = (outs Mt_FloatTensor:$query_grad, Mt_FloatTensor:$key_grad,
+                      Mt_FloatTensor:$value_grad);
+}
+
+//===----------------------------------------------------------------------===//
+// Loss, in parts: cross entropy over a vocabulary that may be sharded
+//===----------------------------------------------------------------------===//
+
+def Mt_RowMaxOp : Mt_ModelOp<"row_max",
+    [DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
+  let summary = "maximum over the first `classes` columns";
+  let description = [{
+    Columns from `classes` on are padding of the vocabulary and are ignored. A
+    sharded vocabulary gives a partial maximum. It has no gradient: it only
+    keeps the exponentials of the loss finite.
+
+    ```mlir
+    %m = mt.row_max %logits {classes = 300 : i64}
+        : (tensor<8x16x384xf32>) -> tensor<8x16xf32>
+    ```
+  }];
+  let arguments = (ins Mt_FloatTensor:$logits, Optional<Index>:$offset,
+                       I64Attr:$classes);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_ExpSumOp : Mt_ModelOp<"exp_sum",
+    [DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
+  let summary = "sum over the first `classes` columns of exp(logits - max)";
+  let arguments = (ins Mt_FloatTensor:$logits, Mt_FloatTensor:$max,
+                       Optional<Index>:$offset, I64Attr:$classes);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_ExpSumGradOp : Mt_GradOp<"exp_sum_grad",
+    [DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
+  let summary = "gradient of `mt.exp_sum` with respect to the logits";
+  let arguments = (ins Mt_FloatTensor:$logits, Mt_FloatTensor:$max,
+                       Mt_FloatTensor:$cotangent, Optional<Index>:$offset,
+                       I64Attr:$classes);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_PickOp : Mt_ModelOp<"pick",
+    [DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
+  let summary = "the logit of each row's label";
+  let description = [{
+    Zero where the label is not a class (-100: ignored) or lies in another
+    device's shard; a sharded vocabulary gives a partial sum.
+  }];
+  let arguments = (ins Mt_FloatTensor:$logits, Mt_IndexTensor:$labels,
+                       Optional<Index>:$offset);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_PickGradOp : Mt_GradOp<"pick_grad",
+    [DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
+  let summary = "gradient of `mt.pick` with respect to the logits";
+  let arguments = (ins Mt_IndexTensor:$labels, Mt_FloatTensor:$cotangent,
+                       Optional<Index>:$offset);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_TokenLossOp : Mt_ModelOp<"token_loss"> {
+  let summary = "sum of the losses of valid tokens, and their number";
+  let description = [{
+    The loss of a token is `log(exp_sum) + max - target`; tokens whose label is
+    negative do not count. Both results are 64-bit sums, partial over every
+    axis that shards tokens; the division by the number happens once, after
+    all microbatches of all devices.
+
+    ```mlir
+    %loss, %count = mt.token_loss %es, %t, %m, %labels
+        : (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x16xi32>)
+        -> (tensor<f64>, tensor<f64>)
+    ```
+  }];
+  let arguments = (ins Mt_FloatTensor:$exp_sum, Mt_FloatTensor:$target,
+                       Mt_FloatTensor:$max, Mt_IndexTensor:$labels);
+  let results = (outs Mt_Scalar:$loss, Mt_Scalar:$count);
+}
+
+def Mt_TokenLossGradOp : Mt_GradOp<"token_loss_grad"> {
+  let summary = "gradients of `mt.token_loss` w.r.t. exp_sum and target";
+  let arguments = (ins Mt_Scalar:$cotangent, Mt_FloatTensor:$exp_sum,
+                       Mt_IndexTensor:$labels);
+  let results = (outs Mt_FloatTensor:$exp_sum_grad,
+                      Mt_FloatTensor:$target_grad);
+}
+
+//===----------------------------------------------------------------------===//
+// Step
+//===----------------------------------------------------------------------===//
+
+def Mt_SumOfSquaresOp : Mt_GradOp<"sum_of_squares"> {
+  let summary = "sum of the squares of all elements, in 64 bits";
+  let description = [{
+    A plain 32-bit sum over tens of millions of elements is off by parts in a
+    thousand, and then clipping would depend on the layout.
+  }];
+  let arguments = (ins Mt_FloatTensor:$x);
+  let results = (outs Mt_Scalar:$result);
+}
+
+def Mt_ClipOp : Mt_GradOp<"clip"> {
+  let summary = "the factor that divides by a count and clips to a norm";
+  let description = [{
+    From the sum of squares of the summed gradient, the number of tokens and
+    the maximum norm: `norm = sqrt(squares) / count` and
+    `scale = min(1, maximum / norm) / count`. A maximum of 0 does not clip.
+    The hyperparameters are those of `mt.adamw`.
+  }];
+  let arguments = (ins Mt_Scalar:$squares, Mt_Scalar:$count,
+                       Mt_FloatTensor:$hyperparameters);
+  let results = (outs Mt_Scalar:$scale, Mt_Scalar:$norm);
+}
+
+def Mt_AdamWOp : Mt_GradOp<"adamw"> {
+  let summary = "one AdamW step of one parameter";
+  let description = [{
+    Decoupled weight decay (Loshchilov and Hutter 2019), if `decay`, and bias
+    correction. The gradient is multiplied by `scale` first. Results are the
+    new parameter and its new first and second moments. The hyperparameters
+    are [learning rate, beta1, beta2, epsilon, weight decay, maximum norm,
+    step counted from 1].
+  }];
+  let arguments = (ins Mt_FloatTensor:$parameter, Mt_FloatTensor:$gradient,
+                       Mt_FloatTensor:$first_moment,
+                       Mt_FloatTensor:$second_moment, Mt_Scalar:$scale,
+                       Mt_FloatTensor:$hyperparameters, BoolAttr:$decay);
+  let results = (outs Mt_FloatTensor:$new_parameter,
+                      Mt_FloatTensor:$new_first_moment,
+                      Mt_FloatTensor:$new_second_moment);
+}
+
+//===----------------------------------------------------------------------===//
+// Structure
+//===----------------------------------------------------------------------===//
+
+def Mt_UnitOp : Mt_Op<"unit", [IsolatedFromAbove, RecursiveMemoryEffects,
+    SingleBlock, AutomaticAllocationScope,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
+  let summary = "a named part of the model";
+  let description = [{
+    The granularity of wrapping, recomputation and reports. Its name is the
+    module's path in the model. It is isolated: what it reads are its operands,
+    what it yields are its results. Units of different direction are never
+    equal, so nothing merges a forward unit with its recomputation; parameter
+    reshards stand only inside units. What a forward unit yields beyond its
+    output is what is saved for the backward pass.
+
+    ```mlir
+    %y = mt.unit "transformer.h.0" forward (%a = %x : tensor<8x64xf32>) -> (tensor<8x64xf32>) {
+      %b = mt.scale %a {factor = 2.0 : f64} : (tensor<8x64xf32>) -> tensor<8x64xf32>
+      mt.yield %b : tensor<8x64xf32>
+    }
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, Mt_DirectionAttr:$direction,
+                       Variadic<AnyType>:$inputs);
+  let results = (outs Variadic<AnyType>:$outputs);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let hasCanonicalizeMethod = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name,
+                                 "Direction":$direction,
+                                 "::mlir::TypeRange":$results,
+                                 "::mlir::ValueRange":$inputs)>];
+  let extraClassDeclaration = [{
+    ::mlir::Block *getBodyBlock() { return &getBody().front(); }
+    YieldOp getYield();
+  }];
+}
+
+def Mt_YieldOp : Mt_Op<"yield", [Pure, Terminator, ReturnLike,
+                                 HasParent<"UnitOp">]> {
+  let summary = "the results of a unit";
+  let arguments = (ins Variadic<AnyType>:$values);
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+}
+
+def Mt_ConstrainOp : Mt_Op<"constrain", [Pure, AllTypesMatch<["x", "result"]>]> {
+  let summary = "asks for a layout";
+  let description = [{
+    An annotation of the annotated phase: the value has this layout from here
+    on. Written by the user or by `mt-annotate-shardings`, consumed by
+    `mt-insert-reshards`; none is left in the sharded phase.
+
+    Constraints:
+    * the tensor is dense, and the sharding fits it
+    * the sharding has no partial axes
+
+    ```mlir
+    %y = mt.constrain %x, #mt.sharding<#mesh, [{dp}, {} ]> : tensor<8x16xf32>
+    ```
+  }];
+  let arguments = (ins Mt_Tensor:$x, Mt_ShardingAttr:$sharding);
+  let results = (outs Mt_Tensor:$result);
+  let assemblyFormat = "$x `,` $sharding attr-dict `:` type($x)";
+  let hasVerifier = 1;
+}
+
+def Mt_ReshardOp : Mt_Op<"reshard", [Pure]> {
+  let summary = "the same value in another layout";
+  let description = [{
+    The only op whose operand and result layouts differ freely. Created by
+    `mt-insert-reshards` and `mt-build-train-step`; `mt-place-collectives`
+    turns each into collectives. `reason` says why the layout changes and
+    `demanded_by` which op demanded it.
+
+    Constraints:
+    * both types are encoded, on one mesh, with one shape and element type
+    * a partial maximum or minimum is reduced, never created
+
+    ```mlir
+    %y = mt.reshard %x {reason = #mt.reason<partial_result>, demanded_by = "mt.linear"}
+        : tensor<8x16xf32, #partial> -> tensor<8x16xf32, #rows>
+    ```
+  }];
+  let arguments = (ins Mt_Tensor:$x, Mt_ReasonAttr:$reason,
+                       StrAttr:$demanded_by);
+  let results = (outs Mt_Tensor:$result);
+  let assemblyFormat = [{
+    $x attr-dict `:` type($x) `->` type($result)
+  }];
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Mt_ShardOffsetOp : Mt_Op<"shard_offset", [Pure]> {
+  let summary = "global index of the first element of this device's shard";
+  let description = [{
+    The device's index in its group along `axes` (first axis major) times
+    `size`. Created by `mt-partition-to-local`.
+
+    ```mlir
+    %o = mt.shard_offset {tp} of #mesh size 48
+    ```
+  }];
+  let arguments = (ins Mt_MeshAttr:$mesh, DenseI32ArrayAttr:$axes,
+                       I64Attr:$size);
+  let results = (outs Index:$offset);
+  let assemblyFormat = "custom<MeshAxes>($axes, $mesh) `size` $size attr-dict";
+}
+
+include "mt/IR/MtCollectives.td"
+
+#endif // MT_OPS_TD

@@ -1,0 +1,18 @@
+//===- Passes.h - passes on the mt dialect ----------------------*- C++ -*-===//
+
+#ifndef MT_TRANSFORMS_PASSES_H
+#define MT_TRANSFORMS_PASSES_H
+
+#include "mt/IR/Mt.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace mt {
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "mt/Transforms/Passes.h.inc"
+
+} // namespace mt
+
+#endif // MT_TRANSFORMS_PASSES_H

@@ -1,0 +1,198 @@
+//===- Passes.td - passes on the mt dialect ------------------*- tablegen -*-===//
+
+#ifndef MT_TRANSFORMS_PASSES_TD
+#define MT_TRANSFORMS_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def AnnotateShardings : Pass<"mt-annotate-shardings", "::mlir::ModuleOp"> {
+  let summary = "turn a strategy into layouts of parameters and activations";
+  let description = [{
+    Requires phase: dense. Ensures phase: annotated.
+
+    Writes `mt.sharding` on the arguments of `@forward` and `mt.constrain` on
+    chosen activations. What the user annotated stays as it is and wins.
+
+    * Axis `data-axis` shards dimension 0 of every input.
+    * Axis `tensor-axis`: a linear starts a pair if a walk from its result
+      through ops that keep its output features apart (bias, activation, heads,
+      attention) ends in another linear: the first is column-parallel
+      (`[{tp}, {} ]`, bias `[{tp} ]`), the second row-parallel (`[{}, {tp} ]`).
+    * `sequence-parallel`: the residual stream, which the row-parallel products
+      and the embedding yield, is sharded over the tensor axis along the
+      sequence (Korthikanti et al. 2022). Otherwise it is whole on it.
+    * The vocabulary of embedding and head is sharded over the tensor axis
+      (`vocabulary-parallel`).
+
+    ```mlir
+    // before
+    func.func private @forward(%x: tensor<4x8x16xf32>, %w: tensor<32x16xf32> {mt.parameter = ...}) ...
+    // after
+    func.func private @forward(%x: tensor<4x8x16xf32> {mt.sharding = #dp_x_x}, %w: tensor<32x16xf32> {mt.sharding = #tp_x, mt.parameter = ...}) ...
+    ```
+
+    Fails when a dimension is not divisible by the axis that is to shard it,
+    with the dimension, the size, the axis and the nearest sizes that are.
+  }];
+  let options = [
+    Option<"mesh", "mesh", "std::string", "\"\"", "axes as dp:2,tp:4">,
+    Option<"dataAxis", "data-axis", "std::string", "\"dp\"",
+           "the axis that shards the batch, where the mesh has it">,
+    Option<"tensorAxis", "tensor-axis", "std::string", "\"tp\"",
+           "the axis that shards features, where the mesh has it">,
+    Option<"sequenceParallel", "sequence-parallel", "bool", "false",
+           "shard the residual stream along the sequence">,
+    Option<"vocabularyParallel", "vocabulary-parallel", "bool", "true",
+           "shard embedding and head along the vocabulary">
+  ];
+}
+
+def PropagateShardings : Pass<"mt-propagate-shardings", "::mlir::ModuleOp"> {
+  let summary = "find a layout for every value from those that were asked for";
+  let description = [{
+    Requires phase: annotated. Ensures phase: annotated.
+
+    Sets `mt.result_shardings` on every op: the layouts of its results. Walks
+    forward, then backward, to a fixed point; a dimension once sharded stays
+    so. Where an axis would shard two factors of one op, the layout of a
+    parameter or a constraint wins over one that was propagated, else the
+    factor whose tensors are larger; the loser and its bytes are reported as a
+    remark.
+
+    ```mlir
+    // before
+    %y = mt.linear %x, %w : (tensor<4x8x16xf32>, tensor<32x16xf32>) -> tensor<4x8x32xf32>
+    // after
+    %y = mt.linear %x, %w {mt.result_shardings = [#dp_x_tp]} : (tensor<4x8x16xf32>, tensor<32x16xf32>) -> tensor<4x8x32xf32>
+    ```
+
+    Fails when the module has no annotation that names a mesh, or two that name
+    different ones.
+  }];
+}
+
+def InsertReshards : Pass<"mt-insert-reshards", "::mlir::ModuleOp"> {
+  let summary = "move the layouts into the types, with a reshard at every change";
+  let description = [{
+    Requires phase: annotated. Ensures phase: sharded.
+
+    Changes all types at once. An operand whose layout does not suit its op is
+    resharded in front of it, once for all ops of a block that want the same.
+    `mt.constrain` becomes a reshard, or nothing.
+
+    ```mlir
+    // before
+    %y = mt.linear %x, %w {mt.result_shardings = [#x_tp]} : (tensor<8x16xf32>, tensor<32x16xf32>) -> tensor<8x32xf32>
+    // after
+    %0 = mt.reshard %x {demanded_by = "mt.linear", reason = #mt.reason<operand_layout>} : tensor<8x16xf32, #tp_x> -> tensor<8x16xf32, #x_x>
+    %y = mt.linear %0, %w : (tensor<8x16xf32, #x_x>, tensor<32x16xf32, #tp_x>) -> tensor<8x32xf32, #x_tp>
+    ```
+
+    Fails when an op has no layout, or one that its rule does not allow.
+  }];
+}
+
+def BuildTrainStep : Pass<"mt-build-train-step", "::mlir::ModuleOp"> {
+  let summary = "differentiate and add the optimizer";
+  let description = [{
+    Requires phase: dense or sharded. Ensures phase: differentiated (of a dense
+    module: the dense step, which is the reference).
+
+    Replaces `@forward` by `@microbatch` (forward and backward units, gradient
+    accumulators in and out) and `@update` (reductions left over, norm, clip,
+    AdamW). The layouts of the backward pass are derived:
+
+    * pin: a cotangent has the layout of its primal, with partial read as
+      replicated
+    * sum: contributions of several uses are added by layout; partial sums are
+      lifted to the union of their axes by masks; what is left is brought to
+      the pin
+    * pass through: the cotangent of a reshard is pinned by its source
+    * repeat only what enlarges: a reshard whose result is larger than its
+      source is repeated in the backward unit, any other's result is saved
+    * accumulators stay partial over the axes that their contributions are
+      partial over, to be reduced once a step
+
+    Fails when an op between a parameter and the loss has no gradient.
+  }];
+}
+
+def PlaceCollectives : Pass<"mt-place-collectives", "::mlir::ModuleOp"> {
+  let summary = "turn every reshard into its cheapest sequence of collectives";
+  let description = [{
+    Requires phase: sharded or differentiated. Ensures phase: placed.
+
+    A shortest-path search over layouts (Transition.h lists the steps). The
+    cost of a step is its bytes over the axis' bandwidth plus the machine's
+    latency; of equal costs the fewest steps win. Every collective carries a
+    `#mt.traffic`.
+
+    ```mlir
+    // before
+    %y = mt.reshard %x {demanded_by = "mt.linear", reason = #mt.reason<partial_result>} : tensor<8x16xf32, #x_x_sum_tp> -> tensor<8x16xf32, #tp_x>
+    // after
+    %y = mt.reduce_scatter %x over {tp} of #mesh sum dims [0] {traffic = ...} : (tensor<8x16xf32, #x_x_sum_tp>) -> tensor<8x16xf32, #tp_x>
+    ```
+
+    Fails when no sequence of steps leads from one layout to the other.
+  }];
+}
+
+def BucketCollectives : Pass<"mt-bucket-collectives", "::mlir::ModuleOp"> {
+  let summary = "launch small independent collectives together";
+  let description = [{
+    Requires phase: placed. Ensures phase: placed.
+
+    All-reduces of one block over the same axes, with the same reduction,
+    element type and reason, none of which depends on another, become one op of
+    several tensors, if each moves at most `max-bytes`.
+  }];
+  let options = [
+    Option<"maxBytes", "max-bytes", "int64_t", "1048576",
+           "largest payload in bytes of a collective that is joined">
+  ];
+}
+
+def PartitionToLocal : Pass<"mt-partition-to-local", "::mlir::ModuleOp"> {
+  let summary = "from global shapes and layouts to one device's program";
+  let description = [{
+    Requires phase: placed. Ensures phase: local.
+
+    Every type becomes the dense type of what one device holds; arguments and
+    results keep their layout and global shape as attributes. Ops that depend
+    on global indices get the device's `offset`.
+  }];
+}
+
+def VerifyPhase : Pass<"mt-verify-phase", "::mlir::ModuleOp"> {
+  let summary = "check that a module is what its phase promises";
+  let description = [{
+    Each phase has a list of ops that are legal in it, and says whether tensors
+    are dense or encoded. Changes nothing.
+
+    Fails at the first op that does not belong to the phase.
+  }];
+  let options = [
+    Option<"phase", "phase", "std::string", "\"dense\"",
+           "dense, annotated, sharded, differentiated, placed or local">
+  ];
+}
+
+def Report : Pass<"mt-report", "::mlir::ModuleOp"> {
+  let summary = "print every collective: where, why, how many bytes";
+  let description = [{
+    Requires phase: placed. Changes nothing.
+
+    `text`: a table, equal layers folded. `json`: one object with mesh,
+    collectives, totals and parameters. `remarks`: the same facts as remarks at
+    the ops' locations.
+  }];
+  let options = [
+    Option<"format", "format", "std::string", "\"text\"",
+           "text, json or remarks">,
+    Option<"output", "output", "std::string", "\"-\"",
+           "file to write, - for standard output">
+  ];
+}
+
+#endif // MT_TRANSFORMS_PASSES_TD

@@ -1,0 +1,272 @@
+//===- MtOps.cpp - parsing, printing and checking of ops ------------------===//
+
+#include "mt/IR/Mt.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpImplementation.h"
+
+using namespace mlir;
+using namespace mt;
+
+//===----------------------------------------------------------------------===//
+// Pieces of assembly
+//===----------------------------------------------------------------------===//
+
+static ParseResult parseDouble(OpAsmParser &parser, FloatAttr &value) {
+  double number;
+  if (parser.parseFloat(number))
+    return failure();
+  value = parser.getBuilder().getF64FloatAttr(number);
+  return success();
+}
+
+static void printDouble(OpAsmPrinter &printer, Operation *, FloatAttr value) {
+  printer.printFloat(value.getValue());
+}
+
+/// `{dp, tp} of #mesh`.
+static ParseResult parseMeshAxes(OpAsmParser &parser, DenseI32ArrayAttr &axes,
+                                 MeshAttr &mesh) {
+  SmallVector<std::pair<SMLoc, std::string>> names;
+  auto parseName = [&] {
+    auto &[loc, name] = names.emplace_back();
+    loc = parser.getCurrentLocation();
+    return parser.parseKeywordOrString(&name);
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Braces, parseName) ||
+      parser.parseKeyword("of") || parser.parseAttribute(mesh))
+    return failure();
+  SmallVector<int32_t> numbers;
+  for (auto &[loc, name] : names) {
+    std::optional<unsigned> axis = mesh.findAxis(name);
+    if (!axis)
+      return parser.emitError(loc) << "unknown axis '" << name << "', expected "
+                                   << "an axis of " << Attribute(mesh);
+    numbers.push_back(*axis);
+  }
+  axes = parser.getBuilder().getDenseI32ArrayAttr(numbers);
+  return success();
+}
+
+static void printMeshAxes(OpAsmPrinter &printer, Operation *,
+                          DenseI32ArrayAttr axes, MeshAttr mesh) {
+  AxisList list(axes.asArrayRef().begin(), axes.asArrayRef().end());
+  printer << axesToString(mesh, list) << " of ";
+  printer.printAttribute(mesh);
+}
+
+static ParseResult parseReductionName(OpAsmParser &parser,
+                                      ReductionAttr &reduction) {
+  FailureOr<Reduction> kind =
+      FieldParser<Reduction, Reduction>::parse(parser);
+  if (failed(kind))
+    return failure();
+  reduction = ReductionAttr::get(parser.getContext(), *kind);
+  return success();
+}
+
+static void printReductionName(OpAsmPrinter &printer, Operation *,
+                               ReductionAttr reduction) {
+  printer << stringifyReduction(reduction.getValue());
+}
+
+#include "mt/IR/MtInterfaces.cpp.inc"
+
+#define GET_OP_CLASSES
+#include "mt/IR/MtOps.cpp.inc"
+
+//===----------------------------------------------------------------------===//
+// UnitOp
+//===----------------------------------------------------------------------===//
+
+void UnitOp::build(OpBuilder &builder, OperationState &state, StringRef name,
+                   Direction direction, TypeRange results, ValueRange inputs) {
+  state.addAttribute(getNameAttrName(state.name), builder.getStringAttr(name));
+  state.addAttribute(getDirectionAttrName(state.name),
+                     DirectionAttr::get(builder.getContext(), direction));
+  state.addOperands(inputs);
+  state.addTypes(results);
+  Block *body = &state.addRegion()->emplaceBlock();
+  for (Value input : inputs)
+    body->addArgument(input.getType(), input.getLoc());
+}
+
+YieldOp UnitOp::getYield() {
+  return cast<YieldOp>(getBodyBlock()->getTerminator());
+}
+
+ParseResult UnitOp::parse(OpAsmParser &parser, OperationState &result) {
+  StringAttr name;
+  if (parser.parseAttribute(name, getNameAttrName(result.name),
+                            result.attributes))
+    return failure();
+  FailureOr<Direction> direction =
+      FieldParser<Direction, Direction>::parse(parser);
+  if (failed(direction))
+    return failure();
+  result.addAttribute(getDirectionAttrName(result.name),
+                      DirectionAttr::get(parser.getContext(), *direction));
+  SmallVector<OpAsmParser::Argument> arguments;
+  SmallVector<OpAsmParser::UnresolvedOperand> operands;
+  auto parseBinding = [&]() -> ParseResult {
+    OpAsmParser::Argument &argument = arguments.emplace_back();
+    return failure(parser.parseArgument(argument) || parser.parseEqual() ||
+                   parser.parseOperand(operands.emplace_back()) ||
+                   parser.parseColonType(argument.type));
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseBinding))
+    return failure();
+  if (succeeded(parser.parseOptionalArrow()) &&
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, [&] {
+        return parser.parseType(result.types.emplace_back());
+      }))
+    return failure();
+  for (auto [argument, operand] : llvm::zip_equal(arguments, operands))
+    if (parser.resolveOperand(operand, argument.type, result.operands))
+      return failure();
+  if (parser.parseOptionalAttrDictWithKeyword(result.attributes))
+    return failure();
+  return parser.parseRegion(*result.addRegion(), arguments);
+}
+
+void UnitOp::print(OpAsmPrinter &printer) {
+  printer << ' ' << getNameAttr() << ' ' << stringifyDirection(getDirection())
+          << " (";
+  llvm::interleaveComma(
+      llvm::zip_equal(getBodyBlock()->getArguments(), getInputs()), printer,
+      [&](auto binding) {
+        auto [argument, input] = binding;
+        printer << argument << " = " << input << " : " << input.getType();
+      });
+  printer << ")";
+  if (getNumResults() != 0)
+    printer << " -> (" << getResultTypes() << ")";
+  printer.printOptionalAttrDictWithKeyword(
+      (*this)->getAttrs(), {getNameAttrName(), getDirectionAttrName()});
+  printer << ' ';
+  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
+}
+
+void UnitOp::getAsmBlockArgumentNames(Region &, OpAsmSetValueNameFn) {}
+
+LogicalResult UnitOp::verify() {
+  Block *body = getBodyBlock();
+  if (body->getNumArguments() != getInputs().size())
+    return emitOpError() << "has " << getInputs().size() << " inputs and "
+                         << body->getNumArguments() << " block arguments";
+  for (auto [index, argument, input] :
+       llvm::enumerate(body->getArguments(), getInputs()))
+    if (argument.getType() != input.getType())
+      return emitOpError() << "block argument " << index << " has type "
+                           << argument.getType() << ", its input has type "
+                           << input.getType();
+  auto yield = dyn_cast<YieldOp>(body->back());
+  if (!yield)
+    return emitOpError() << "expected its body to end with 'mt.yield'";
+  if (yield.getNumOperands() != getNumResults())
+    return emitOpError() << "has " << getNumResults()
+                         << " results and yields " << yield.getNumOperands();
+  for (auto [index, value, result] :
+       llvm::enumerate(yield.getValues(), getOutputs()))
+    if (value.getType() != result.getType())
+      return emitOpError() << "result " << index << " has type "
+                           << result.getType() << ", what is yielded has type "
+                           << value.getType();
+  return success();
+}
+
+/// Drops results that nobody uses and inputs that the body does not read: what
+/// a forward unit yields is exactly what is saved.
+LogicalResult UnitOp::canonicalize(UnitOp op, PatternRewriter &rewriter) {
+  Block *body = op.getBodyBlock();
+  SmallVector<unsigned> results, inputs;
+  for (OpResult result : op->getResults())
+    if (!result.use_empty())
+      results.push_back(result.getResultNumber());
+  for (BlockArgument argument : body->getArguments())
+    if (!argument.use_empty())
+      inputs.push_back(argument.getArgNumber());
+  if (results.size() == op.getNumResults() &&
+      inputs.size() == op.getInputs().size())
+    return failure();
+
+  YieldOp yield = op.getYield();
+  SmallVector<Value> yielded, operands;
+  SmallVector<Type> types;
+  for (unsigned index : results) {
+    yielded.push_back(yield.getValues()[index]);
+    types.push_back(op.getResult(index).getType());
+  }
+  for (unsigned index : inputs)
+    operands.push_back(op.getInputs()[index]);
+  rewriter.modifyOpInPlace(yield, [&] { yield->setOperands(yielded); });
+  auto slim = UnitOp::create(rewriter, op.getLoc(), op.getName(),
+                             op.getDirection(), types, operands);
+  slim->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  Block *slimBody = slim.getBodyBlock();
+  SmallVector<Value> replacements;
+  for (BlockArgument argument : body->getArguments()) {
+    // An unread argument's replacement is never looked at: any value will do.
+    auto *position = llvm::find(inputs, argument.getArgNumber());
+    replacements.push_back(
+        position == inputs.end()
+            ? Value()
+            : slimBody->getArgument(position - inputs.begin()));
+  }
+  for (auto [argument, replacement] :
+       llvm::zip_equal(body->getArguments(), replacements))
+    if (replacement)
+      rewriter.replaceAllUsesWith(argument, replacement);
+  slimBody->getOperations().splice(slimBody->end(), body->getOperations());
+  for (auto [slimResult, index] :
+       llvm::zip_equal(slim->getResults(), results))
+    rewriter.replaceAllUsesWith(op.getResult(index), slimResult);
+  // The old body lost its terminator with its ops; it goes away unseen.
+  rewriter.eraseOp(op);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// ConstrainOp, ReshardOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult ConstrainOp::verify() {
+  auto type = cast<RankedTensorType>(getX().getType());
+  if (type.getEncoding())
+    return emitOpError() << "expected a dense tensor, found " << type;
+  if (getSharding().isPartial())
+    return emitOpError() << "cannot ask for a partial layout, found "
+                         << getSharding().getLayoutString();
+  return getSharding().verifyEncoding(
+      type.getShape(), type.getElementType(),
+      [&] { return emitOpError() << "sharding does not fit: "; });
+}
+
+LogicalResult ReshardOp::verify() {
+  auto from = cast<RankedTensorType>(getX().getType());
+  auto to = cast<RankedTensorType>(getResult().getType());
+  ShardingAttr fromSharding = getSharding(from), toSharding = getSharding(to);
+  if (!fromSharding || !toSharding)
+    return emitOpError() << "expected encoded tensors, found " << from
+                         << " and " << to;
+  if (fromSharding.getMesh() != toSharding.getMesh())
+    return emitOpError() << "expected one mesh, found "
+                         << fromSharding.getMesh() << " and "
+                         << toSharding.getMesh();
+  if (from.getShape() != to.getShape() ||
+      from.getElementType() != to.getElementType())
+    return emitOpError() << "changes only the layout, found " << from
+                         << " and " << to;
+  if (toSharding.isPartial() && toSharding.getReduction() != Reduction::Sum &&
+      toSharding != fromSharding)
+    return emitOpError() << "cannot create a partial "
+                         << stringifyReduction(toSharding.getReduction())
+                         << ", only a partial sum";
+  return success();
+}
+
+OpFoldResult ReshardOp::fold(FoldAdaptor) {
+  if (getX().getType() == getResult().getType())
+    return getX();
+  return {};
+}

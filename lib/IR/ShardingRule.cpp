@@ -1,0 +1,483 @@
+//===- ShardingRule.cpp - how an op's layouts belong together -------------===//
+
+#include "mt/IR/ShardingRule.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Operation.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace mt;
+
+//===----------------------------------------------------------------------===//
+// Parsing of specifications
+//===----------------------------------------------------------------------===//
+
+namespace mt {
+class RuleParser {
+public:
+  RuleParser(ShardingRule &rule) : rule(rule) {}
+
+  void parse(Operation *op, StringRef spec) {
+    auto [ins, outs] = spec.split("->");
+    unsigned number = 0;
+    for (StringRef token : splitTensors(ins))
+      rule.operands.push_back(
+          parseTensor(token, op->getOperand(number++), /*isOperand=*/true));
+    number = 0;
+    for (StringRef token : splitTensors(outs))
+      rule.results.push_back(
+          parseTensor(token, op->getResult(number++), /*isOperand=*/false));
+    rule.roles.resize(rule.operands.size(), ShardingRule::Role::Plain);
+  }
+
+private:
+  static SmallVector<StringRef> splitTensors(StringRef text) {
+    SmallVector<StringRef> tokens;
+    if (text.trim().empty())
+      return tokens;
+    text.split(tokens, ',');
+    for (StringRef &token : tokens)
+      token = token.trim();
+    return tokens;
+  }
+
+  unsigned getFactor(char letter, bool isOperand) {
+    for (auto [index, factor] : llvm::enumerate(rule.factors))
+      if (factor.letter == letter) {
+        factor.inOperands |= isOperand;
+        return index;
+      }
+    rule.factors.push_back({letter});
+    rule.factors.back().inOperands = isOperand;
+    return rule.factors.size() - 1;
+  }
+
+  /// Leading dimensions are the factors '0', '1', ...
+  void addLeading(TensorFactors &tensor, unsigned first, unsigned last,
+                  bool isOperand) {
+    for (unsigned index = first; index < last; ++index)
+      tensor.push_back({getFactor('0' + index, isOperand)});
+  }
+
+  TensorFactors parseTensor(StringRef token, Value value, bool isOperand) {
+    TensorFactors tensor;
+    unsigned rank = cast<RankedTensorType>(value.getType()).getRank();
+    bool inGroup = false;
+    for (size_t i = 0; i < token.size(); ++i) {
+      char c = token[i];
+      if (c == '.') {
+        unsigned named = countDims(token.drop_front(i + 3));
+        unsigned count = rank < named ? 0 : rank - named;
+        if (!leading)
+          leading = count;
+        addLeading(tensor, 0, count, isOperand);
+        i += 2;
+      } else if (c == '~') {
+        unsigned all = leading.value_or(rank);
+        addLeading(tensor, all < rank ? 0 : all - rank, all, isOperand);
+      } else if (c == '(') {
+        inGroup = true;
+        if (i + 1 < token.size() && token[i + 1] != ')')
+          tensor.emplace_back();
+      } else if (c == ')') {
+        inGroup = false;
+      } else if (inGroup) {
+        tensor.back().push_back(getFactor(c, isOperand));
+      } else {
+        tensor.push_back({getFactor(c, isOperand)});
+      }
+    }
+    return tensor;
+  }
+
+  static unsigned countDims(StringRef token) {
+    unsigned dims = 0;
+    bool inGroup = false;
+    for (char c : token) {
+      dims += c == '(' || (!inGroup && c != ')');
+      inGroup = c == '(' || (inGroup && c != ')');
+    }
+    return dims;
+  }
+
+  ShardingRule &rule;
+  std::optional<unsigned> leading;
+};
+} // namespace mt
+
+ShardingRule::ShardingRule(Operation *op, StringRef spec) {
+  RuleParser(*this).parse(op, spec);
+  inferFactorSizes(op);
+}
+
+void ShardingRule::inferFactorSizes(Operation *op) {
+  auto visit = [&](const TensorFactors &tensor, Value value, bool groups) {
+    ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();
+    if (shape.size() != tensor.size())
+      return;
+    for (auto [dim, size] : llvm::zip_equal(tensor, shape)) {
+      if ((dim.size() > 1) != groups)
+        continue;
+      // Of a group, the one factor that nothing else tells.
+      int64_t known = 1;
+      std::optional<unsigned> unknown;
+      for (unsigned factor : dim) {
+        if (factors[factor].size == 0)
+          unknown = factor;
+        known *= std::max<int64_t>(factors[factor].size, 1);
+      }
+      if (unknown && known != 0)
+        factors[*unknown].size = size / known;
+    }
+  };
+  for (bool groups : {false, true}) {
+    for (auto [index, tensor] : llvm::enumerate(operands))
+      visit(tensor, op->getOperand(index), groups);
+    for (auto [index, tensor] : llvm::enumerate(results))
+      visit(tensor, op->getResult(index), groups);
+  }
+}
+
+/// The factors that `letters` name; '.' stands for all leading dimensions.
+template <typename Fn>
+static void forEachFactor(MutableArrayRef<ShardingRule::Factor> factors,
+                          StringRef letters, Fn fn) {
+  for (ShardingRule::Factor &factor : factors)
+    if (letters.contains(factor.letter) ||
+        (letters.contains('.') && llvm::isDigit(factor.letter)))
+      fn(factor);
+}
+
+ShardingRule &&ShardingRule::whole(StringRef letters) && {
+  forEachFactor(factors, letters, [](Factor &f) { f.whole = true; });
+  return std::move(*this);
+}
+ShardingRule &&ShardingRule::sum(StringRef letters) && {
+  forEachFactor(factors, letters,
+                [](Factor &f) { f.reduction = Reduction::Sum; });
+  return std::move(*this);
+}
+ShardingRule &&ShardingRule::max(StringRef letters) && {
+  forEachFactor(factors, letters,
+                [](Factor &f) { f.reduction = Reduction::Max; });
+  return std::move(*this);
+}
+ShardingRule &&ShardingRule::additive(ArrayRef<unsigned> indices) && {
+  for (unsigned index : indices)
+    roles[index] = Role::Additive;
+  return std::move(*this);
+}
+ShardingRule &&ShardingRule::linear(ArrayRef<unsigned> indices) && {
+  for (unsigned index : indices)
+    roles[index] = Role::Linear;
+  return std::move(*this);
+}
+
+//===----------------------------------------------------------------------===//
+// Axes of factors
+//===----------------------------------------------------------------------===//
+
+LogicalResult ShardingRule::splitDimAxes(MeshAttr mesh, const DimFactors &dim,
+                                         ArrayRef<Axis> axes,
+                                         FactorAxes &result) const {
+  unsigned position = 0;
+  int64_t left = dim.empty() ? 1 : factors[dim.front()].size;
+  for (Axis axis : axes) {
+    if (mesh.getAxisSize(axis) == 1) {
+      result[dim[position]].push_back(axis);
+      continue;
+    }
+    while (left == 1 && position + 1 < dim.size())
+      left = factors[dim[++position]].size;
+    // A single factor's divisibility is the encoding's business.
+    if (dim.size() > 1 && left % mesh.getAxisSize(axis) != 0)
+      return failure();
+    result[dim[position]].push_back(axis);
+    left = std::max<int64_t>(1, left / mesh.getAxisSize(axis));
+  }
+  return success();
+}
+
+Sharding ShardingRule::getLayout(MeshAttr mesh, const TensorFactors &tensor,
+                                 const FactorAxes &axes) const {
+  Sharding layout(mesh, tensor.size());
+  for (auto [dim, dimFactors] : llvm::enumerate(tensor))
+    for (unsigned factor : dimFactors)
+      llvm::append_range(layout.dims[dim], axes[factor]);
+  return layout;
+}
+
+//===----------------------------------------------------------------------===//
+// Inference
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Where a factor's axes were first seen.
+struct Sighting {
+  std::optional<unsigned> operand;
+  unsigned dim = 0;
+};
+
+class Inference {
+public:
+  Inference(Operation *op, const ShardingRule &rule, MeshAttr mesh,
+            ArrayRef<ShardingAttr> operands, ArrayRef<ShardingAttr> hints,
+            function_ref<InFlightDiagnostic()> emitError)
+      : op(op), rule(rule), mesh(mesh), operands(operands), hints(hints),
+        emitError(emitError), axes(rule.getNumFactors()),
+        sightings(rule.getNumFactors()), users(mesh.getNumAxes()) {}
+
+  FailureOr<SmallVector<ShardingAttr>> run();
+
+private:
+  LogicalResult collectOperandAxes();
+  LogicalResult collectOperand(unsigned operand);
+  LogicalResult collectFreeAxes();
+  LogicalResult checkFactors();
+  LogicalResult collectPartials();
+  LogicalResult collectPartialOf(unsigned operand, Axis axis);
+  LogicalResult checkAdditive();
+  FailureOr<SmallVector<ShardingAttr>> makeResults();
+
+  std::string name(Axis axis) {
+    return "'" + mesh.getAxisName(axis).str() + "'";
+  }
+  std::string describe(const Sighting &seen) {
+    return "dimension " + std::to_string(seen.dim) +
+           (seen.operand ? " of operand " + std::to_string(*seen.operand)
+                         : std::string(" of the result"));
+  }
+  LogicalResult suggest(InFlightDiagnostic diag, unsigned operand,
+                        const Sharding &layout) {
+    diag.attachNote() << "insert 'mt.reshard' of operand " << operand << " to "
+                      << layout.toString();
+    return failure();
+  }
+  Sharding without(unsigned operand, Axis axis) {
+    Sharding layout(operands[operand]);
+    for (AxisList &dim : layout.dims)
+      llvm::erase(dim, axis);
+    llvm::erase(layout.partial, axis);
+    return layout;
+  }
+
+  Operation *op;
+  const ShardingRule &rule;
+  MeshAttr mesh;
+  ArrayRef<ShardingAttr> operands;
+  ArrayRef<ShardingAttr> hints;
+  function_ref<InFlightDiagnostic()> emitError;
+  ShardingRule::FactorAxes axes;
+  SmallVector<std::optional<Sighting>> sightings;
+  /// The factor that uses an axis.
+  SmallVector<std::optional<unsigned>> users;
+  AxisList partial;
+};
+} // namespace
+
+LogicalResult Inference::collectOperand(unsigned operand) {
+  const TensorFactors &tensor = rule.operands[operand];
+  ShardingAttr layout = operands[operand];
+  for (auto [dim, dimFactors] : llvm::enumerate(tensor)) {
+    ShardingRule::FactorAxes split(rule.getNumFactors());
+    if (failed(rule.splitDimAxes(mesh, dimFactors, layout.getDimAxes(dim),
+                                 split)))
+      return emitError() << "dimension " << dim << " of operand " << operand
+                         << " is sharded over "
+                         << axesToString(mesh, layout.getDimAxes(dim))
+                         << ", which does not divide the factors of the "
+                            "dimension one after the other";
+    for (unsigned factor : dimFactors) {
+      Sighting here{operand, unsigned(dim)};
+      if (!sightings[factor]) {
+        sightings[factor] = here;
+        axes[factor] = split[factor];
+        continue;
+      }
+      if (axes[factor] == split[factor])
+        continue;
+      Sharding wanted(layout);
+      wanted.dims[dim] = axes[factor];
+      return suggest(emitError()
+                         << describe(here) << " is sharded over "
+                         << axesToString(mesh, split[factor]) << ", but "
+                         << describe(*sightings[factor])
+                         << ", with which it is paired, over "
+                         << axesToString(mesh, axes[factor]),
+                     operand, wanted);
+    }
+  }
+  return success();
+}
+
+LogicalResult Inference::collectOperandAxes() {
+  for (unsigned operand = 0; operand < rule.getNumOperands(); ++operand)
+    if (failed(collectOperand(operand)))
+      return failure();
+  return success();
+}
+
+/// Factors of results only take the axes that the result's type asks for.
+LogicalResult Inference::collectFreeAxes() {
+  for (auto [tensor, hint] : llvm::zip(rule.results, hints)) {
+    if (!hint)
+      continue;
+    for (auto [dim, dimFactors] : llvm::enumerate(tensor)) {
+      ShardingRule::FactorAxes split(rule.getNumFactors());
+      if (failed(rule.splitDimAxes(mesh, dimFactors, hint.getDimAxes(dim),
+                                   split)))
+        continue;
+      for (unsigned factor : dimFactors)
+        if (!rule.factors[factor].inOperands && !sightings[factor]) {
+          sightings[factor] = Sighting{std::nullopt, unsigned(dim)};
+          axes[factor] = split[factor];
+        }
+    }
+  }
+  return success();
+}
+
+LogicalResult Inference::checkFactors() {
+  for (auto [number, factor] : llvm::enumerate(rule.factors)) {
+    for (Axis axis : axes[number]) {
+      const Sighting &seen = *sightings[number];
+      if (factor.whole) {
+        InFlightDiagnostic diag = emitError();
+        diag << describe(seen) << " is sharded over axis " << name(axis)
+             << ", expected it whole on every device";
+        if (!seen.operand)
+          return diag;
+        return suggest(std::move(diag), *seen.operand,
+                       without(*seen.operand, axis));
+      }
+      if (!users[axis]) {
+        users[axis] = number;
+        continue;
+      }
+      const Sighting &other = *sightings[*users[axis]];
+      InFlightDiagnostic diag = emitError();
+      diag << "axis " << name(axis) << " shards " << describe(other) << " and "
+           << describe(seen)
+           << ", which are different factors of the product";
+      unsigned culprit = other.operand.value_or(seen.operand.value_or(0));
+      return suggest(std::move(diag), culprit, without(culprit, axis));
+    }
+  }
+  return success();
+}
+
+LogicalResult Inference::collectPartialOf(unsigned operand, Axis axis) {
+  ShardingAttr layout = operands[operand];
+  ShardingRule::Role role = rule.roles[operand];
+  if (role == ShardingRule::Role::Plain ||
+      layout.getReduction() != Reduction::Sum)
+    return suggest(emitError()
+                       << "operand " << operand << " is partial "
+                       << stringifyReduction(layout.getReduction())
+                       << " over axis " << name(axis)
+                       << ", and the op is not linear in it",
+                   operand, without(operand, axis));
+  if (users[axis])
+    return suggest(emitError() << "operand " << operand
+                               << " is partial over axis " << name(axis)
+                               << ", which shards "
+                               << describe(*sightings[*users[axis]]),
+                   operand, without(operand, axis));
+  if (role == ShardingRule::Role::Linear)
+    for (auto [other, otherLayout] : llvm::enumerate(operands))
+      if (other != operand && other < rule.getNumOperands() &&
+          llvm::is_contained(otherLayout.getPartialAxes(), axis))
+        return suggest(emitError() << "operands " << std::min<unsigned>(operand, other)
+                                   << " and " << std::max<unsigned>(operand, other)
+                                   << " are both partial over axis "
+                                   << name(axis)
+                                   << ": a product of sums is not a sum",
+                       other, without(other, axis));
+  if (!llvm::is_contained(partial, axis))
+    partial.push_back(axis);
+  return success();
+}
+
+/// All operands of a sum are partial over the same axes, or none is.
+LogicalResult Inference::checkAdditive() {
+  for (auto [operand, role] : llvm::enumerate(rule.roles)) {
+    if (role != ShardingRule::Role::Additive)
+      continue;
+    for (Axis axis : partial) {
+      if (llvm::is_contained(operands[operand].getPartialAxes(), axis))
+        continue;
+      unsigned summand = 0;
+      while (!llvm::is_contained(operands[summand].getPartialAxes(), axis))
+        ++summand;
+      return suggest(emitError()
+                         << "operand " << summand << " is partial sum over axis "
+                         << name(axis) << " and operand " << operand
+                         << " is not: it would be added once a device",
+                     summand, without(summand, axis));
+    }
+  }
+  return success();
+}
+
+LogicalResult Inference::collectPartials() {
+  for (unsigned operand = 0; operand < rule.getNumOperands(); ++operand)
+    for (Axis axis : operands[operand].getPartialAxes())
+      if (failed(collectPartialOf(operand, axis)))
+        return failure();
+  return checkAdditive();
+}
+
+FailureOr<SmallVector<ShardingAttr>> Inference::makeResults() {
+  SmallVector<ShardingAttr> layouts;
+  for (const TensorFactors &tensor : rule.results) {
+    Sharding layout = rule.getLayout(mesh, tensor, axes);
+    for (Axis axis : partial)
+      layout.addPartial(axis);
+    llvm::SmallDenseSet<unsigned> present;
+    for (const DimFactors &dim : tensor)
+      present.insert(dim.begin(), dim.end());
+    for (auto [number, factor] : llvm::enumerate(rule.factors)) {
+      if (present.contains(number) || axes[number].empty() ||
+          !factor.inOperands)
+        continue;
+      const Sighting &seen = *sightings[number];
+      Axis axis = axes[number].front();
+      if (!factor.reduction)
+        return suggest(emitError() << describe(seen) << " is sharded over axis "
+                                   << name(axis)
+                                   << ", and the result lacks the dimension",
+                       *seen.operand, without(*seen.operand, axis)),
+               failure();
+      if (!partial.empty() && *factor.reduction != Reduction::Sum)
+        return emitError() << "a partial sum has no "
+                           << stringifyReduction(*factor.reduction),
+               failure();
+      layout.reduction = *factor.reduction;
+      for (Axis reduced : axes[number])
+        layout.addPartial(reduced);
+    }
+    layouts.push_back(layout.toAttr());
+  }
+  return layouts;
+}
+
+FailureOr<SmallVector<ShardingAttr>> Inference::run() {
+  if (failed(collectOperandAxes()) || failed(collectFreeAxes()) ||
+      failed(checkFactors()) || failed(collectPartials()))
+    return failure();
+  return makeResults();
+}
+
+FailureOr<SmallVector<ShardingAttr>>
+mt::inferResultShardings(Operation *op, const ShardingRule &rule,
+                         ArrayRef<ShardingAttr> operands,
+                         ArrayRef<ShardingAttr> hints,
+                         function_ref<InFlightDiagnostic()> emitError) {
+  MeshAttr mesh;
+  for (ShardingAttr layout : llvm::concat<const ShardingAttr>(operands, hints))
+    if (layout)
+      mesh = layout.getMesh();
+  return Inference(op, rule, mesh, operands, hints, emitError).run();
+}
