@@ -14,7 +14,9 @@ class Mt_Enum<string name, string summary, list<I32EnumAttrCase> cases>
   let genSpecializedAttr = 0;
 }
 class Mt_EnumAttr<EnumAttrInfo info, string mnemonic>
-    : EnumAttr<Mt_Dialect, info, mnemonic>;
+    : EnumAttr<Mt_Dialect, info, mnemonic> {
+  let assemblyFormat = "`<` $value `>`";
+}
 
 def Mt_Reduction : Mt_Enum<"Reduction", "how partial values combine", [
   I32EnumAttrCase<"Sum", 0, "sum">, I32EnumAttrCase<"Max", 1, "max">,
