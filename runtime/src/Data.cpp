@@ -102,9 +102,9 @@ void BatchData::checkIds(const std::string &input, int64_t batch) const {
           (isLabels && id == ignoredLabel))
         continue;
       auto [file, index] = batches[size_t(batch)];
-      throw Error(file->path() + ": expected " + input + " below " +
-                  std::to_string(manifest.vocabulary) +
-                  (isLabels ? ", or -100," : "") + " found " +
+      throw Error(file->path() + ": expected " + input + " from 0 to " +
+                  std::to_string(manifest.vocabulary - 1) +
+                  (isLabels ? " or -100" : "") + ", found " +
                   std::to_string(id) + " at " +
                   toString({index, row, int64_t(i)}));
     }
@@ -150,8 +150,8 @@ private:
     for (size_t i = 0; i < file.size(); ++i) {
       int64_t id = static_cast<unsigned char>(file.data()[i]);
       if (id >= manifest.vocabulary)
-        throw Error(path + ": expected bytes below the vocabulary's " +
-                    std::to_string(manifest.vocabulary) + ", found " +
+        throw Error(path + ": expected bytes from 0 to " +
+                    std::to_string(manifest.vocabulary - 1) + ", found " +
                     std::to_string(id) + " at byte " + std::to_string(i));
     }
     if (file.size())

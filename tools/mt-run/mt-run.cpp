@@ -92,7 +92,8 @@ bool parse(int argc, char **argv, JobOptions &options, bool &inspect,
   IntegerFlag steps{"--steps", "number of steps (10)", 1};
   IntegerFlag seed{"--seed", "seed of initial values and text windows (0)", 0};
 
-  app.add_option("step", options.step, "the compiled step")->required();
+  app.allow_extras();
+  app.add_option("step", options.step, "the compiled step");
   app.add_option("--init", options.init,
                  "folder or file of safetensors with the initial values");
   app.add_option("--data", options.data,
@@ -117,6 +118,11 @@ bool parse(int argc, char **argv, JobOptions &options, bool &inspect,
     throw Error(oneLine(error.what()));
   }
 
+  if (!app.remaining().empty())
+    throw Error(app.remaining()[0] + ": expected one step and known flags, " +
+                "found this");
+  if (options.step.empty())
+    throw Error("step: expected a compiled step, found none");
   for (const NumberFlag &flag : numbers)
     if (app.count(flag.name))
       *flag.value = parseNumber(flag);

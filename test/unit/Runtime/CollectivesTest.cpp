@@ -1,0 +1,349 @@
+//===- CollectivesTest.cpp - what every communicator must do --------------===//
+//
+// The conformance suite: every collective, element type and group shape, with
+// values whose sums are exact. A new backend adds itself to `backends`.
+//
+//===----------------------------------------------------------------------===//
+
+#include "comm/LocalWorld.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+using namespace mt::runtime;
+
+namespace {
+
+struct Backend {
+  const char *name;
+  std::function<void(const Mesh &, const std::vector<AxisList> &, RankFn)> run;
+};
+
+const Backend backends[] = {
+    {"local",
+     [](const Mesh &mesh, const std::vector<AxisList> &groups, RankFn body) {
+       auto world = std::make_shared<LocalWorld>(
+           mesh, groups, std::vector<std::string>{}, 20.0);
+       runLocalRanks(world, body);
+     }},
+};
+
+struct Case {
+  const Backend *backend;
+  std::vector<int64_t> sizes;
+  mt_dtype dtype;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> result;
+  for (const Backend &backend : backends)
+    for (auto &sizes : std::vector<std::vector<int64_t>>{
+             {1}, {2}, {3}, {4}, {2, 2}, {2, 3}, {2, 2, 2}})
+      for (mt_dtype dtype : {MT_F32, MT_F64, MT_BF16, MT_I32, MT_I64})
+        result.push_back({&backend, sizes, dtype});
+  return result;
+}
+
+std::string caseName(const testing::TestParamInfo<Case> &info) {
+  std::string name = info.param.backend->name;
+  for (int64_t size : info.param.sizes)
+    name += "_" + std::to_string(size);
+  return name + "_" + dtypeName(info.param.dtype);
+}
+
+/// One tensor of a rank, as numbers and as the bytes of its type.
+class Tensor {
+public:
+  Tensor(mt_dtype dtype, int64_t count, double value = -77)
+      : dtype(dtype), count(count),
+        bytes(size_t(std::max<int64_t>(count, 1) * elementBytes(dtype))) {
+    for (int64_t i = 0; i < count; ++i)
+      set(i, value);
+  }
+  void set(int64_t i, double value) {
+    if (isFloat(dtype))
+      storeFloat(dtype, bytes.data(), i, value);
+    else
+      storeInteger(dtype, bytes.data(), i, int64_t(value));
+  }
+  double get(int64_t i) const {
+    if (isFloat(dtype))
+      return loadFloat(dtype, bytes.data(), i);
+    if (dtype == MT_I64)
+      return double(reinterpret_cast<const int64_t *>(bytes.data())[i]);
+    return reinterpret_cast<const int32_t *>(bytes.data())[i];
+  }
+  std::vector<double> values() const {
+    std::vector<double> result;
+    for (int64_t i = 0; i < count; ++i)
+      result.push_back(get(i));
+    return result;
+  }
+  void *data() { return bytes.data(); }
+
+private:
+  mt_dtype dtype;
+  int64_t count;
+  std::vector<char> bytes;
+};
+
+/// What rank `rank` puts into element `i` of tensor `t`: small integers.
+double element(int64_t rank, int64_t t, int64_t i) {
+  return double((rank * 7 + t * 5 + i * 3) % 11 - 5);
+}
+
+double combine(mt_reduction reduction, const std::vector<int64_t> &ranks,
+               int64_t t, int64_t i) {
+  double result = element(ranks[0], t, i);
+  for (size_t k = 1; k < ranks.size(); ++k) {
+    double next = element(ranks[k], t, i);
+    result = reduction == MT_SUM   ? result + next
+             : reduction == MT_MAX ? std::max(result, next)
+                                   : std::min(result, next);
+  }
+  return result;
+}
+
+/// A coalesced call under construction: tensors with their sizes.
+struct Call : Collective {
+  Call(CollectiveKind kind, int64_t group, mt_dtype dtype, int64_t rank)
+      : elementType(dtype), self(rank) {
+    this->kind = kind;
+    this->group = group;
+    this->dtype = dtype;
+  }
+  void add(int64_t inputCount, int64_t outputCount) {
+    int64_t t = int64_t(in.size());
+    in.emplace_back(elementType, inputCount);
+    out.emplace_back(elementType, outputCount);
+    for (int64_t i = 0; i < inputCount; ++i)
+      in.back().set(i, element(self, t, i));
+  }
+  void run(Communicator &communicator, bool inPlace = false) {
+    for (Tensor &tensor : in)
+      inPointers.push_back(tensor.data());
+    for (Tensor &tensor : inPlace ? in : out)
+      outPointers.push_back(tensor.data());
+    tensors = int64_t(in.size());
+    inputs = inPointers.data();
+    outputs = outPointers.data();
+    communicator.run(*this);
+  }
+
+  mt_dtype elementType;
+  int64_t self;
+  std::vector<Tensor> in, out;
+  std::vector<const void *> inPointers;
+  std::vector<void *> outPointers;
+};
+
+class Collectives : public testing::TestWithParam<Case> {
+protected:
+  void SetUp() override {
+    for (size_t i = 0; i < GetParam().sizes.size(); ++i)
+      mesh.axes.push_back({std::string(1, char('a' + i)), GetParam().sizes[i]});
+    // Every ordered choice of axes.
+    for (size_t a = 0; a < mesh.axes.size(); ++a)
+      addGroups({int64_t(a)});
+    groups.push_back({});
+  }
+  void addGroups(const AxisList &axes) {
+    groups.push_back(axes);
+    for (size_t a = 0; a < mesh.axes.size(); ++a)
+      if (std::find(axes.begin(), axes.end(), int64_t(a)) == axes.end()) {
+        AxisList longer = axes;
+        longer.push_back(int64_t(a));
+        addGroups(longer);
+      }
+  }
+  /// Calls `body(communicator, group, members)` on every rank and group.
+  template <typename BodyFn> void everywhere(BodyFn body) {
+    GetParam().backend->run(mesh, groups, [&](Communicator &communicator) {
+      for (size_t g = 0; g < groups.size(); ++g)
+        body(communicator, int64_t(g),
+             mesh.members(communicator.rank(), groups[g]));
+    });
+  }
+
+  Mesh mesh;
+  std::vector<AxisList> groups;
+};
+
+TEST_P(Collectives, IndexInTheGroup) {
+  everywhere([&](Communicator &c, int64_t group, auto members) {
+    EXPECT_EQ(c.groupSize(group), int64_t(members.size()));
+    EXPECT_EQ(members[size_t(c.groupIndex(group))], c.rank());
+  });
+}
+
+TEST_P(Collectives, AllReduce) {
+  const std::vector<int64_t> counts = {1, 7, 0, 1030};
+  everywhere([&](Communicator &c, int64_t group, auto members) {
+    for (mt_reduction reduction : {MT_SUM, MT_MAX, MT_MIN})
+      for (bool inPlace : {false, true}) {
+        Call call(CollectiveKind::AllReduce, group, GetParam().dtype, c.rank());
+        call.reduction = reduction;
+        call.counts = counts.data();
+        for (int64_t count : counts)
+          call.add(count, count);
+        call.run(c, inPlace);
+        std::vector<Tensor> &results = inPlace ? call.in : call.out;
+        for (size_t t = 0; t < counts.size(); ++t)
+          for (int64_t i = 0; i < counts[t]; ++i)
+            ASSERT_EQ(results[t].get(i),
+                      combine(reduction, members, int64_t(t), i));
+      }
+  });
+}
+
+TEST_P(Collectives, AllGather) {
+  const std::vector<int64_t> outer = {1, 3, 2}, inner = {5, 2, 0};
+  everywhere([&](Communicator &c, int64_t group, auto members) {
+    int64_t n = int64_t(members.size());
+    Call call(CollectiveKind::AllGather, group, GetParam().dtype, c.rank());
+    call.outer = outer.data();
+    call.inner = inner.data();
+    for (size_t t = 0; t < outer.size(); ++t)
+      call.add(outer[t] * inner[t], outer[t] * n * inner[t]);
+    call.run(c);
+    for (size_t t = 0; t < outer.size(); ++t)
+      for (int64_t o = 0; o < outer[t]; ++o)
+        for (int64_t m = 0; m < n; ++m)
+          for (int64_t i = 0; i < inner[t]; ++i)
+            ASSERT_EQ(
+                call.out[t].get((o * n + m) * inner[t] + i),
+                element(members[size_t(m)], int64_t(t), o * inner[t] + i));
+  });
+}
+
+TEST_P(Collectives, ReduceScatter) {
+  const std::vector<int64_t> outer = {1, 3, 2}, inner = {1025, 2, 0};
+  everywhere([&](Communicator &c, int64_t group, auto members) {
+    int64_t n = int64_t(members.size()), me = c.groupIndex(group);
+    for (mt_reduction reduction : {MT_SUM, MT_MAX, MT_MIN}) {
+      Call call(CollectiveKind::ReduceScatter, group, GetParam().dtype,
+                c.rank());
+      call.reduction = reduction;
+      call.outer = outer.data();
+      call.inner = inner.data();
+      for (size_t t = 0; t < outer.size(); ++t)
+        call.add(outer[t] * n * inner[t], outer[t] * inner[t]);
+      call.run(c);
+      for (size_t t = 0; t < outer.size(); ++t)
+        for (int64_t o = 0; o < outer[t]; ++o)
+          for (int64_t i = 0; i < inner[t]; ++i)
+            ASSERT_EQ(call.out[t].get(o * inner[t] + i),
+                      combine(reduction, members, int64_t(t),
+                              (o * n + me) * inner[t] + i));
+    }
+  });
+}
+
+TEST_P(Collectives, AllToAll) {
+  everywhere([&](Communicator &c, int64_t group, auto members) {
+    int64_t n = int64_t(members.size()), me = c.groupIndex(group);
+    // Global array [a, p, b, q, c]: held cut along q, wanted cut along p, and
+    // the other way round.
+    const int64_t A = 2, P = 2 * n, B = 3, Q = 3 * n, C = 2;
+    std::vector<int64_t> sizes = {A, P, B, Q / n, C, A, P / n, B, Q, C};
+    std::vector<int64_t> splitFirst = {1, 0};
+    Call call(CollectiveKind::AllToAll, group, GetParam().dtype, c.rank());
+    call.sizes = sizes.data();
+    call.splitFirst = splitFirst.data();
+    int64_t count = A * P * B * Q * C / n;
+    call.add(count, count);
+    call.add(count, count);
+    // Both arrays are blocks of one global array.
+    auto fill = [&](Tensor &tensor, bool cutP, auto visit) {
+      int64_t p = cutP ? P / n : P, q = cutP ? Q : Q / n, at = 0;
+      for (int64_t i = 0; i < A; ++i)
+        for (int64_t j = 0; j < p; ++j)
+          for (int64_t k = 0; k < B; ++k)
+            for (int64_t l = 0; l < q; ++l)
+              for (int64_t m = 0; m < C; ++m, ++at) {
+                int64_t globalP = cutP ? me * p + j : j;
+                int64_t globalQ = cutP ? l : me * q + l;
+                int64_t index =
+                    (((i * P + globalP) * B + k) * Q + globalQ) * C + m;
+                visit(tensor, at, double(index % 127));
+              }
+    };
+    auto set = [](Tensor &t, int64_t at, double v) { t.set(at, v); };
+    auto expect = [](Tensor &t, int64_t at, double v) {
+      ASSERT_EQ(t.get(at), v);
+    };
+    fill(call.in[0], false, set);
+    fill(call.in[1], true, set);
+    call.run(c);
+    fill(call.out[0], true, expect);
+    fill(call.out[1], false, expect);
+  });
+}
+
+TEST_P(Collectives, CollectivePermute) {
+  const std::vector<int64_t> counts = {4, 0, 9};
+  everywhere([&](Communicator &c, int64_t group, auto members) {
+    int64_t n = int64_t(members.size()), me = c.groupIndex(group);
+    std::vector<int64_t> sources;
+    for (int64_t m = 0; m < n; ++m)
+      sources.push_back((m + n - 1) % n);
+    Call call(CollectiveKind::CollectivePermute, group, GetParam().dtype,
+              c.rank());
+    call.counts = counts.data();
+    call.sources = sources.data();
+    for (int64_t count : counts)
+      call.add(count, count);
+    call.run(c);
+    for (size_t t = 0; t < counts.size(); ++t)
+      for (int64_t i = 0; i < counts[t]; ++i)
+        ASSERT_EQ(call.out[t].get(i),
+                  element(members[size_t(sources[size_t(me)])], int64_t(t), i));
+  });
+}
+
+TEST_P(Collectives, AllMembersGetTheSameBits) {
+  constexpr int64_t count = 97;
+  std::vector<std::vector<double>> results(size_t(mesh.ranks()));
+  auto reduce = [&](Communicator &c) {
+    Call call(CollectiveKind::AllReduce, worldGroup, GetParam().dtype,
+              c.rank());
+    call.counts = &count;
+    call.add(count, count);
+    for (int64_t i = 0; i < count; ++i)
+      call.in[0].set(i, 1.0 / double(3 + c.rank() * 31 + i));
+    call.run(c);
+    results[size_t(c.rank())] = call.out[0].values();
+  };
+  GetParam().backend->run(mesh, groups, reduce);
+  std::vector<double> first = results[0];
+  for (const auto &result : results)
+    EXPECT_EQ(result, first);
+  GetParam().backend->run(mesh, groups, reduce);
+  EXPECT_EQ(results[0], first);
+}
+
+TEST_P(Collectives, CollectGivesEveryRankInOrder) {
+  std::vector<int64_t> seen;
+  GetParam().backend->run(mesh, groups, [&](Communicator &c) {
+    for (int64_t round = 0; round < 3; ++round) {
+      int64_t value = c.rank() * 10 + round;
+      c.collect("the test", round, &value, sizeof value,
+                [&](int64_t rank, const void *data) {
+                  int64_t received = *static_cast<const int64_t *>(data);
+                  EXPECT_EQ(received, rank * 10 + round);
+                  seen.push_back(rank);
+                });
+    }
+  });
+  std::vector<int64_t> expected;
+  for (int round = 0; round < 3; ++round)
+    for (int64_t rank = 0; rank < mesh.ranks(); ++rank)
+      expected.push_back(rank);
+  EXPECT_EQ(seen, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Collectives, testing::ValuesIn(cases()),
+                         caseName);
+
+} // namespace

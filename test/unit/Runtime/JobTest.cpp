@@ -1,0 +1,179 @@
+//===- JobTest.cpp - a whole job on a step written by hand ----------------===//
+
+#include "Job.h"
+
+#include "Support.h"
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <sstream>
+
+using namespace mt::runtime;
+using nlohmann::json;
+
+namespace {
+
+class JobTest : public testing::Test {
+protected:
+  JobTest() {
+    std::string text;
+    for (int i = 0; i < 300; ++i)
+      text += char((i * i + i / 3) % 6);
+    options.data = {folder.write("text.txt", text)};
+    options.progress = &progress;
+    options.warnings = &warnings;
+    options.steps = 4;
+    options.hyperparameters.learningRate = 0.5;
+  }
+
+  void run(const std::string &step) {
+    options.step = MT_FAKE_STEPS "/" + step + ".so";
+    runJob(options);
+  }
+  std::string messageOf(const std::string &step) {
+    return errorOf([&] { run(step); });
+  }
+  std::vector<json> logLines(const std::string &file) {
+    std::vector<json> lines;
+    std::istringstream stream(folder.read(file));
+    for (std::string line; std::getline(stream, line);)
+      lines.push_back(json::parse(line));
+    return lines;
+  }
+
+  TemporaryFolder folder;
+  JobOptions options;
+  std::ostringstream progress, warnings;
+};
+
+TEST_F(JobTest, TrainsTheSameOnAnyMesh) {
+  for (const char *step : {"fake1", "fake2", "fake2-microbatches"}) {
+    options.log = folder.path(std::string(step) + ".jsonl");
+    options.save = folder.path(std::string(step) + "/model");
+    options.saveGradients = folder.path(std::string(step) + ".safetensors");
+    run(step);
+  }
+  auto reference = logLines("fake1.jsonl");
+  ASSERT_EQ(reference.size(), 4u);
+  for (const char *step : {"fake2", "fake2-microbatches"}) {
+    auto lines = logLines(std::string(step) + ".jsonl");
+    ASSERT_EQ(lines.size(), 4u);
+    for (size_t i = 0; i < lines.size(); ++i) {
+      EXPECT_EQ(lines[i]["step"], i + 1);
+      EXPECT_NEAR(lines[i]["loss"], reference[i]["loss"], 1e-6);
+      EXPECT_NEAR(lines[i]["gradient_norm"], reference[i]["gradient_norm"],
+                  1e-6);
+      EXPECT_EQ(lines[i]["valid_tokens"], 12);
+      EXPECT_GT(lines[i]["step_seconds"], 0);
+      EXPECT_GT(lines[i]["tokens_per_second"], 0);
+      EXPECT_EQ(lines[i]["peak_bytes"].get<int64_t>() % 64, 0);
+    }
+  }
+  expectContains(progress.str(), "step 1/4  loss ");
+  expectContains(progress.str(), "  12 tokens  ");
+  EXPECT_EQ(warnings.str(), "");
+}
+
+TEST_F(JobTest, SavesGradientsBeforeTheUpdate) {
+  options.saveGradients = folder.path("g.safetensors");
+  options.log = folder.path("log.jsonl");
+  run("fake2");
+  SafetensorsFile file(options.saveGradients);
+  ASSERT_EQ(file.tensors().size(), 2u);
+  const FileTensor &scale = *file.find("model.scale");
+  EXPECT_EQ(scale.shape, (Shape{2, 8}));
+  const FileTensor &bias = *file.find("model.bias");
+  EXPECT_EQ(bias.shape, Shape{6});
+  double sum = 0;
+  for (int64_t i = 0; i < 16; ++i) {
+    EXPECT_FLOAT_EQ(scale.loadFloat(i), 1e-3f);
+    sum += 1e-6;
+  }
+  for (int64_t i = 0; i < 6; ++i)
+    sum += double(bias.loadFloat(i)) * double(bias.loadFloat(i));
+  // The norm of the mean gradient is the step's own.
+  EXPECT_NEAR(std::sqrt(sum), logLines("log.jsonl")[0]["gradient_norm"], 1e-6);
+}
+
+TEST_F(JobTest, ContinuesFromWhatItSaved) {
+  options.save = folder.path("a/b");
+  options.steps = 1;
+  options.hyperparameters.learningRate = 0;
+  run("fake2");
+  std::string first = folder.read("a/b/model.safetensors");
+  options.seed = 1234;
+  options.init = options.save;
+  options.save = folder.path("c");
+  run("fake1");
+  EXPECT_EQ(folder.read("c/model.safetensors"), first);
+  options.init.clear();
+  run("fake1");
+  EXPECT_NE(folder.read("c/model.safetensors"), first);
+}
+
+TEST_F(JobTest, EndsWhereRanksFallOutOfStep) {
+  std::string message = messageOf("fake-out-of-step");
+  EXPECT_EQ(message, options.step +
+                         ": out of step: rank 0 is at all_reduce 1 over {dp} "
+                         "(bias, update), rank 1 is at all_reduce 2 over "
+                         "{dp} (norm, update)");
+}
+
+TEST_F(JobTest, EndsWhereARankStaysAway) {
+  options.timeoutSeconds = 0.2;
+  std::string message = messageOf("fake-stuck");
+  expectContains(message, "rank 0: expected all ranks at all_reduce 1 over "
+                          "{dp} (bias, update) within 0.2 s, found missing: "
+                          "rank 1");
+}
+
+TEST_F(JobTest, EndsWhereAnEntryFails) {
+  std::string message = messageOf("fake-entry-fails");
+  EXPECT_EQ(message, options.step +
+                         ": rank 0: expected entry update to return 0, "
+                         "found 7");
+}
+
+TEST_F(JobTest, EndsWhereTheLossIsNotFinite) {
+  options.hyperparameters.learningRate = 1e300;
+  options.steps = 20;
+  options.save = folder.path("save");
+  std::string message = messageOf("fake2");
+  expectContains(message, "rank 0: step ");
+  expectContains(message, "expected a finite ");
+  EXPECT_EQ(folder.files(), 1u);
+}
+
+TEST_F(JobTest, RefusesWhatIsNoStep) {
+  options.step = options.data[0];
+  expectContains(errorOf([&] { runJob(options); }), ": not an mt step: ");
+  expectContains(messageOf("none"), "no such file or directory");
+  expectContains(messageOf("fake-version"),
+                 "expected a step of ABI version 1, found version 999");
+  expectContains(messageOf("fake-manifest"),
+                 ": manifest: expected JSON, found a syntax error");
+}
+
+TEST_F(JobTest, RefusesBadOptionsBeforeAnythingIsWritten) {
+  options.ranks = 3;
+  EXPECT_EQ(messageOf("fake2"),
+            "--ranks: expected the 2 ranks of the step's mesh, found 3");
+  options.ranks = 2;
+  options.log = folder.path("none/log.jsonl");
+  expectContains(messageOf("fake2"), "expected a folder to write to");
+  options.log = folder.path("log.jsonl");
+  options.save = options.data[0];
+  expectContains(messageOf("fake2"), "expected a folder to write to");
+  options.save.clear();
+  options.init = folder.path("none");
+  expectContains(messageOf("fake2"), "none: expected a file that can be read");
+  EXPECT_EQ(folder.files(), 1u);
+}
+
+TEST_F(JobTest, InspectsAStep) {
+  json manifest = json::parse(inspectStep(MT_FAKE_STEPS "/fake2.so"));
+  EXPECT_EQ(manifest["format"], "mt-step");
+}
+
+} // namespace

@@ -1,0 +1,86 @@
+//===- ManifestTest.cpp ---------------------------------------------------===//
+
+#include "Manifest.h"
+
+#include "StepLibrary.h"
+#include "Support.h"
+
+#include <nlohmann/json.hpp>
+
+using namespace mt::runtime;
+using nlohmann::json;
+
+namespace {
+
+/// The manifest of the fake step on two ranks, to be damaged.
+json good() {
+  StepLibrary step(MT_FAKE_STEPS "/fake2.so");
+  return json::parse(step.manifestText());
+}
+
+std::string messageOf(const json &value) {
+  return errorOf([&] { parseManifest(value, "m"); });
+}
+
+/// The message after the value at `pointer` has been replaced.
+std::string with(const std::string &pointer, json value) {
+  json damaged = good();
+  damaged[json::json_pointer(pointer)] = std::move(value);
+  return messageOf(damaged);
+}
+
+TEST(Manifest, ReadsWhatIsThere) {
+  Manifest manifest = parseManifest(good(), "m");
+  EXPECT_EQ(manifest.mesh.ranks(), 2);
+  EXPECT_EQ(manifest.parameters[2].checkpoint.unpadded(), (Shape{4, 2}));
+  EXPECT_EQ(manifest.parameters[2].checkpoint.firstElement(), 4);
+  EXPECT_EQ(manifest.parameters[2].checkpoint.strides(), (Shape{1, 8}));
+  EXPECT_EQ(manifest.buffers[3].sharding.partial, AxisList{0});
+  EXPECT_EQ(manifest.collectives[1], "all_reduce 1 over {dp} (bias, update)");
+  EXPECT_EQ(manifest.update.arenaBytes, 128);
+}
+
+TEST(Manifest, IgnoresUnknownKeys) { EXPECT_EQ(with("/later", 3), ""); }
+
+TEST(Manifest, NamesMissingKeys) {
+  for (const char *key : {"target", "mesh", "model", "groups", "parameters",
+                          "buffers", "entries", "collectives"}) {
+    json damaged = good();
+    damaged.erase(key);
+    EXPECT_EQ(messageOf(damaged),
+              std::string("m: expected a key \"") + key + "\", found none");
+  }
+}
+
+TEST(Manifest, NamesWrongValues) {
+  EXPECT_EQ(with("/mesh/0/size", 0),
+            "m: mesh[0].size: expected an integer of at least 1, found 0");
+  EXPECT_EQ(with("/mesh/0/size", 100000),
+            "m: mesh: expected at most 4096 ranks, found more");
+  EXPECT_EQ(with("/groups/0/0", "tp"),
+            "m: groups[0][0]: expected an axis of the mesh, found \"tp\"");
+  expectContains(with("/buffers/0/role", "odd"), "expected one of input, ");
+  expectContains(with("/buffers/0/dtype", "f8"),
+                 "m: buffers[0].dtype: expected f32, f64, bf16, i32 or i64");
+  expectContains(with("/buffers/0/dtype", "f32"), "expected i32 or i64");
+  expectContains(with("/buffers/4/local_shape/0", 4),
+                 "m: buffers[4]: expected dimension 0, 4 elements, in 2 equal "
+                 "pieces, found pieces of 4");
+  expectContains(with("/buffers/4/sharding/dims/1", {"dp"}),
+                 "expected each axis once");
+  expectContains(with("/buffers/4/parameter", 3), "expected an index below 3");
+  expectContains(with("/buffers/8/shape/0", 6), "pieces of 7");
+  expectContains(with("/parameters/1/checkpoint/offsets/1", 5),
+                 "expected a block inside the shape [2, 8]");
+  expectContains(with("/parameters/1/checkpoint/sizes/1", 3),
+                 "tile the checkpoint's tensor model.scale");
+  expectContains(with("/entries/0/name", "other"),
+                 "expected an entry \"microbatch\"");
+  expectContains(with("/entries/0/buffers/0", 99), "expected an index below");
+  expectContains(with("/collectives/1/id", 0), "expected its index, 1");
+  expectContains(with("/model/microbatches", 3), "3 microbatches divide");
+  expectContains(with("/buffers/11/role", "loss_sum"),
+                 "expected one buffer of role loss, found 0");
+}
+
+} // namespace
