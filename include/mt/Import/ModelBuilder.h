@@ -1,0 +1,123 @@
+//===- ModelBuilder.h - builds modules of the dense phase -------*- C++ -*-===//
+
+#ifndef MT_IMPORT_MODELBUILDER_H
+#define MT_IMPORT_MODELBUILDER_H
+
+#include "mt/IR/Mt.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace mt {
+
+/// The padded vocabulary is a multiple of this on every mesh, so that a
+/// checkpoint and its initial values do not depend on the mesh.
+inline constexpr int64_t vocabularyMultiple = 128;
+
+/// A parameter. What is left empty follows from `name` and `shape`: it lies in
+/// the checkpoint under its own name, whole and as it is.
+struct ParameterSpec {
+  std::string name;
+  /// Without padding.
+  llvm::SmallVector<int64_t> shape;
+  InitializerAttr init;
+  /// Rows with padding; 0 for none.
+  int64_t paddedRows = 0;
+
+  /// The tensor of the checkpoint, its shape, and the first element of the
+  /// parameter in it, both in the tensor's orientation.
+  std::string tensor = {};
+  bool transposed = false;
+  llvm::SmallVector<int64_t> tensorShape = {};
+  llvm::SmallVector<int64_t> offsets = {};
+};
+
+/// What is one number in the whole model.
+struct ModelShape {
+  int64_t batch;
+  int64_t sequence;
+  int64_t vocabulary;
+};
+
+/// Builds the module with its function @forward. Arguments come in the order in
+/// which they are added.
+class ModelBuilder {
+public:
+  ModelBuilder(mlir::MLIRContext *context, llvm::StringRef kind,
+               ModelShape shape, llvm::StringRef dtype);
+
+  /// An input of int32 `[batch, sequence]`.
+  mlir::Value addInput(llvm::StringRef name);
+  mlir::Value addParameter(const ParameterSpec &spec);
+  mlir::OwningOpRef<mlir::ModuleOp> finish(mlir::Value loss, mlir::Value count);
+
+  InitializerAttr normal(double deviation);
+  InitializerAttr constant(double value);
+  mlir::RankedTensorType getType(llvm::ArrayRef<int64_t> shape) {
+    return mlir::RankedTensorType::get(shape, elementType);
+  }
+  /// Ops are located by the path of their module: `transformer.h.0.attn`.
+  mlir::Location getLoc(const llvm::Twine &path);
+
+  mlir::OpBuilder builder;
+  const ModelShape shape;
+
+private:
+  mlir::Value addArgument(llvm::StringRef role, llvm::StringRef name,
+                          mlir::Type type, ParameterAttr parameter);
+
+  mlir::Type elementType;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  mlir::func::FuncOp forward;
+  llvm::SmallVector<mlir::DictionaryAttr> argumentAttrs;
+};
+
+/// Builds one forward unit, op by op; the unit itself stands in the function
+/// when it is finished, since its operands are what the body turned out to
+/// read. Paths locate ops.
+class UnitBuilder {
+public:
+  UnitBuilder(ModelBuilder &model, const llvm::Twine &name);
+
+  /// The name of the unit.
+  const std::string &getName() const { return name; }
+  /// `outer`, a value of the function, inside the unit.
+  mlir::Value read(mlir::Value outer);
+  mlir::Value addParameter(const ParameterSpec &spec) {
+    return read(model.addParameter(spec));
+  }
+  /// Yields `results`; returns them as values of the function.
+  mlir::ResultRange finish(mlir::ValueRange results);
+
+  mlir::Value positions(const llvm::Twine &path);
+  mlir::Value embedding(const llvm::Twine &path, mlir::Value ids,
+                        mlir::Value table);
+  mlir::Value linear(const llvm::Twine &path, mlir::Value x,
+                     mlir::Value weight);
+  mlir::Value add(const llvm::Twine &path, mlir::Value lhs, mlir::Value rhs);
+  mlir::Value layerNorm(const llvm::Twine &path, mlir::Value x,
+                        mlir::Value weight, mlir::Value bias, double epsilon);
+  mlir::Value gelu(const llvm::Twine &path, mlir::Value x, GeluKind kind);
+  /// `[batch, sequence, heads * width]` cut into heads.
+  mlir::Value splitHeads(const llvm::Twine &path, mlir::Value x, int64_t heads);
+  /// Of split queries, keys and values; the heads are merged again.
+  mlir::Value attention(const llvm::Twine &path, mlir::Value query,
+                        mlir::Value key, mlir::Value value, bool causal,
+                        double scale);
+  /// The sum of the losses and the number of tokens.
+  std::pair<mlir::Value, mlir::Value>
+  tokenLoss(const llvm::Twine &path, mlir::Value logits, mlir::Value labels);
+
+private:
+  ModelBuilder &model;
+  std::string name;
+  mlir::Region body;
+  mlir::OpBuilder builder;
+  llvm::SmallVector<mlir::Value> inputs;
+  llvm::DenseMap<mlir::Value, mlir::Value> inner;
+};
+
+} // namespace mt
+
+#endif // MT_IMPORT_MODELBUILDER_H

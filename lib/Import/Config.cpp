@@ -1,0 +1,150 @@
+//===- Config.cpp - a model's config.json ---------------------------------===//
+
+#include "mt/Import/Config.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mt;
+using nlohmann::json;
+
+static std::string shortText(const json &value) {
+  if (value.is_object())
+    return "an object";
+  std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
+  return text.size() <= 50 ? text : text.substr(0, 47) + "...";
+}
+
+/// What the JSON library says, without its prefixes
+/// `[json.exception.parse_error.101] parse error at `.
+static std::string describe(const json::exception &exception) {
+  StringRef text = exception.what();
+  text = text.split("] ").second;
+  text.consume_front("parse error at ");
+  return text.str();
+}
+
+static FailureOr<std::string> findConfigFile(StringRef path,
+                                             std::string &error) {
+  if (!llvm::sys::fs::exists(path)) {
+    error = (path + ": expected a config.json or a folder with one, found no "
+                    "such file")
+                .str();
+    return failure();
+  }
+  if (!llvm::sys::fs::is_directory(path))
+    return path.str();
+  SmallString<128> file(path);
+  llvm::sys::path::append(file, "config.json");
+  if (!llvm::sys::fs::exists(file)) {
+    error = (path + ": expected a folder with a config.json, found none").str();
+    return failure();
+  }
+  return std::string(file);
+}
+
+FailureOr<Config> Config::read(StringRef path, std::string &error) {
+  FailureOr<std::string> file = findConfigFile(path, error);
+  if (mlir::failed(file))
+    return failure();
+  auto buffer = llvm::MemoryBuffer::getFile(*file);
+  if (!buffer) {
+    error = *file + ": expected a file that can be read, found '" +
+            StringRef(buffer.getError().message()).lower() + "'";
+    return failure();
+  }
+  Config config;
+  config.file = *file;
+  try {
+    StringRef text = (*buffer)->getBuffer();
+    config.object =
+        std::make_shared<json>(json::parse(text.begin(), text.end()));
+  } catch (const json::exception &exception) {
+    error = *file + ": expected JSON, found an error at " + describe(exception);
+    return failure();
+  }
+  if (!config.object->is_object()) {
+    error = *file + ": expected an object, found " + shortText(*config.object);
+    return failure();
+  }
+  return config;
+}
+
+const json *Config::find(StringRef key) const {
+  auto it = object->find(key.str());
+  return it == object->end() ? nullptr : &*it;
+}
+
+bool Config::has(StringRef key) const {
+  const json *value = find(key);
+  return value && !value->is_null();
+}
+
+std::string Config::show(StringRef key) const {
+  const json *value = find(key);
+  return value ? shortText(*value) : "none";
+}
+
+void Config::fail(const Twine &message) {
+  if (error.empty())
+    error = message.str();
+}
+
+void Config::failExpecting(StringRef key, const Twine &expected) {
+  fail(file + ": " + key + ": expected " + expected + ", found " + show(key));
+}
+
+int64_t Config::getSize(StringRef key, std::optional<int64_t> byDefault,
+                        int64_t maximum) {
+  const json *value = find(key);
+  if (!value && byDefault)
+    return *byDefault;
+  // Unsigned first: an integer beyond int64_t is none that is allowed.
+  if (value && value->is_number_unsigned()) {
+    uint64_t size = value->get<uint64_t>();
+    if (size >= 1 && size <= uint64_t(maximum))
+      return int64_t(size);
+  }
+  failExpecting(key, "an integer from 1 to " + Twine(maximum));
+  return 1;
+}
+
+double Config::getNumber(StringRef key, double byDefault) {
+  const json *value = find(key);
+  if (!value)
+    return byDefault;
+  if (value->is_number()) {
+    double number = value->get<double>();
+    if (std::isfinite(number) && number >= 0)
+      return number;
+  }
+  failExpecting(key, "a number of at least 0");
+  return byDefault;
+}
+
+bool Config::getFlag(StringRef key, bool byDefault) {
+  const json *value = find(key);
+  if (!value)
+    return byDefault;
+  if (value->is_boolean())
+    return value->get<bool>();
+  failExpecting(key, "true or false");
+  return byDefault;
+}
+
+std::string Config::getString(StringRef key,
+                              std::optional<std::string> byDefault) {
+  const json *value = find(key);
+  if (!value && byDefault)
+    return *byDefault;
+  if (value && value->is_string())
+    return value->get<std::string>();
+  failExpecting(key, "a string");
+  return "";
+}

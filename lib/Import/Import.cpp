@@ -1,0 +1,76 @@
+//===- Import.cpp - Hugging Face models as modules ------------------------===//
+
+#include "mt/Import/Import.h"
+#include "mt/IR/Mt.h"
+#include "mt/Import/Config.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace mt;
+
+namespace {
+struct Family {
+  StringLiteral modelType;
+  OwningOpRef<ModuleOp> (*build)(MLIRContext *, Config &,
+                                 const ImportOptions &);
+};
+} // namespace
+
+static constexpr Family families[] = {{"gpt2", buildGpt2}};
+
+static const Family *findFamily(Config &config) {
+  std::string modelType = config.getString("model_type", "");
+  for (const Family &family : families)
+    if (modelType == family.modelType)
+      return &family;
+  auto names = llvm::map_range(families, [](const Family &family) {
+    return ("\"" + family.modelType + "\"").str();
+  });
+  config.failExpecting("model_type",
+                       "a supported model (" + llvm::join(names, ", ") + ")");
+  return nullptr;
+}
+
+static void checkOptions(Config &config, const ImportOptions &options) {
+  if (options.batch < 1 || options.batch > Config::maximumSize)
+    config.fail("--batch: expected an integer from 1 to " +
+                Twine(Config::maximumSize) + ", found " + Twine(options.batch));
+  if (options.sequence && *options.sequence < 1)
+    config.fail("--seq-len: expected an integer of at least 1, found " +
+                Twine(*options.sequence));
+  if (options.dtype != "f32" && options.dtype != "f64")
+    config.fail("--dtype: expected f32 or f64, found '" + options.dtype + "'");
+  if (options.dropout && *options.dropout != 0)
+    config.fail(
+        "--dropout: expected 0, since dropout is not supported, found " +
+        std::to_string(*options.dropout));
+}
+
+OwningOpRef<ModuleOp> mt::importModel(MLIRContext *context, StringRef path,
+                                      const ImportOptions &options,
+                                      std::string &error) {
+  FailureOr<Config> config = Config::read(path, error);
+  if (failed(config))
+    return nullptr;
+  context->loadDialect<MtDialect, func::FuncDialect>();
+  OwningOpRef<ModuleOp> module;
+  checkOptions(*config, options);
+  if (!config->failed())
+    if (const Family *family = findFamily(*config))
+      module = family->build(context, *config, options);
+  if (config->failed()) {
+    error = config->getError();
+    return nullptr;
+  }
+  ScopedDiagnosticHandler handler(context, [&](Diagnostic &diagnostic) {
+    if (error.empty())
+      error = config->getFile().str() + ": " + diagnostic.str();
+    return success();
+  });
+  if (failed(verify(*module)))
+    return nullptr;
+  return module;
+}

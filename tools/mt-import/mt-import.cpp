@@ -1,0 +1,143 @@
+//===- mt-import.cpp - a Hugging Face model as a module -------------------===//
+//
+//   mt-import gpt2/config.json --batch 24 --seq-len 48 -o gpt2.mlir
+//
+//===----------------------------------------------------------------------===//
+
+#include "mt/Import/Import.h"
+
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <CLI/CLI.hpp>
+
+using namespace mlir;
+
+namespace {
+struct Arguments {
+  std::string model, output = "-";
+  mt::ImportOptions options;
+};
+} // namespace
+
+static int fail(const Twine &message) {
+  llvm::errs() << "mt-import: error: " << message << "\n";
+  return 1;
+}
+
+/// `text` as an integer of at least 1, or a message.
+static LogicalResult parseInteger(StringRef flag, StringRef text,
+                                  int64_t &value, std::string &error) {
+  if (!text.getAsInteger(10, value) && value >= 1)
+    return success();
+  error = (flag + ": expected an integer of at least 1, found '" + text + "'")
+              .str();
+  return failure();
+}
+
+/// The library's messages, on one line and lower case.
+static std::string oneLine(StringRef text) {
+  std::string line = llvm::join(llvm::split(text.trim(), '\n'), " ");
+  if (!line.empty())
+    line[0] = llvm::toLower(line[0]);
+  return line;
+}
+
+/// Returns the exit code if there is nothing to import.
+static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
+  mt::ImportOptions &options = arguments.options;
+  CLI::App app("Writes a Hugging Face model as a module of the mt dialect.",
+               "mt-import");
+  std::string batch, sequence, dropout;
+  app.add_option("MODEL", arguments.model, "a config.json or a folder with one")
+      ->required();
+  app.add_option("--batch", batch, "sequences in a step (8)");
+  app.add_option("--seq-len", sequence,
+                 "tokens in a sequence (as many as the model has positions)");
+  app.add_option("--dtype", options.dtype, "element type, f32 or f64 (f32)");
+  app.add_option("--dropout", dropout,
+                 "dropout in place of the configuration's: 0");
+  app.add_option("-o,--output", arguments.output,
+                 "where to write (- for standard output)");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp &) {
+    llvm::outs() << app.help();
+    return 0;
+  } catch (const CLI::ParseError &error) {
+    return fail("command line: " + oneLine(error.what()));
+  }
+
+  std::string error;
+  if (app.count("--batch") &&
+      failed(parseInteger("--batch", batch, options.batch, error)))
+    return fail(error);
+  if (app.count("--seq-len") &&
+      failed(parseInteger("--seq-len", sequence, options.sequence.emplace(),
+                          error)))
+    return fail(error);
+  if (app.count("--dropout") &&
+      StringRef(dropout).getAsDouble(options.dropout.emplace()))
+    return fail("--dropout: expected a number, found '" + dropout + "'");
+  return std::nullopt;
+}
+
+/// Prints to `stream`; a full disk is an error, not the end of the process.
+static std::error_code print(ModuleOp module, int descriptor) {
+  llvm::raw_fd_ostream stream(descriptor, /*shouldClose=*/false);
+  // Locations are the paths of modules, which reports name.
+  OpPrintingFlags flags;
+  flags.enableDebugInfo().printNameLocAsPrefix();
+  module->print(stream, flags);
+  stream.flush();
+  std::error_code code = stream.error();
+  stream.clear_error();
+  return code;
+}
+
+/// Either the whole module stands in `path` afterwards, or what was there.
+static std::error_code write(ModuleOp module, StringRef path) {
+  if (path == "-")
+    return print(module, /*descriptor=*/1);
+  llvm::sys::fs::file_status status;
+  bool exists = !llvm::sys::fs::status(path, status);
+  if (exists && status.type() != llvm::sys::fs::file_type::regular_file) {
+    // A device or a pipe is written to, not replaced.
+    int descriptor;
+    if (std::error_code code =
+            llvm::sys::fs::openFileForWrite(path, descriptor))
+      return code;
+    return print(module, descriptor);
+  }
+  SmallString<128> target(path);
+  if (exists)
+    (void)llvm::sys::fs::real_path(path, target);
+  auto file = llvm::sys::fs::TempFile::create(target + ".temp-%%%%%%%%");
+  if (!file)
+    return llvm::errorToErrorCode(file.takeError());
+  std::error_code code = print(module, file->FD);
+  if (!code)
+    return llvm::errorToErrorCode(file->keep(target));
+  llvm::consumeError(file->discard());
+  return code;
+}
+
+int main(int argc, char **argv) {
+  Arguments arguments;
+  if (std::optional<int> status = parse(argc, argv, arguments))
+    return *status;
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  std::string error;
+  OwningOpRef<ModuleOp> module =
+      mt::importModel(&context, arguments.model, arguments.options, error);
+  if (!module)
+    return fail(error);
+  if (std::error_code code = write(*module, arguments.output))
+    return fail(arguments.output +
+                ": expected a file that can be written, "
+                "found '" +
+                StringRef(code.message()).lower() + "'");
+  return 0;
+}
