@@ -2,7 +2,11 @@
 
 #include "mt/IR/Mt.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallBitVector.h"
+
+#include <map>
 
 using namespace mlir;
 using namespace mt;
@@ -57,6 +61,8 @@ static LogicalResult takePartial(Sharding &layout, ArrayRef<Axis> axes,
     }
     llvm::erase(layout.partial, axis);
   }
+  if (!layout.isPartial())
+    layout.reduction = Reduction::Sum;
   return success();
 }
 
@@ -141,28 +147,36 @@ static SmallVector<int64_t> getPiece(const Sharding &layout, int64_t device) {
 FailureOr<SmallVector<int64_t>>
 mt::computePermutation(const Sharding &from, const Sharding &to,
                        ArrayRef<int64_t> shape) {
-  if (from.toAttr().getLocalShape(shape) != to.toAttr().getLocalShape(shape) ||
-      from.mesh.getSize(from.partial) != to.mesh.getSize(to.partial))
+  bool samePieces =
+      from.toAttr().getLocalShape(shape) == to.toAttr().getLocalShape(shape) &&
+      from.mesh.getSize(from.partial) == to.mesh.getSize(to.partial);
+  bool sameReduction = from.reduction == to.reduction ||
+                       from.mesh.getSize(from.partial) == 1;
+  if (!samePieces || !sameReduction)
     return failure();
   int64_t devices = from.mesh.getNumDevices();
+  // Equally many devices hold a piece and want it. A device keeps its own piece
+  // where it can; the others take the first holder that is left.
+  std::map<SmallVector<int64_t>, SmallVector<int64_t>> holders;
   SmallVector<int64_t> sources(devices, -1);
-  SmallVector<bool> taken(devices, false);
-  // Prefer a device's own shard, then the first holder that is still free.
-  for (bool own : {true, false})
-    for (int64_t device = 0; device < devices; ++device) {
-      SmallVector<int64_t> wanted = getPiece(to, device);
-      for (int64_t source = 0; source < devices && sources[device] < 0;
-           ++source) {
-        if (taken[source] || (own && source != device) ||
-            getPiece(from, source) != wanted)
-          continue;
-        sources[device] = source;
-        taken[source] = true;
-      }
-    }
-  if (llvm::is_contained(sources, -1))
-    return failure();
+  for (int64_t device = devices; device-- > 0;) {
+    SmallVector<int64_t> held = getPiece(from, device);
+    if (held == getPiece(to, device))
+      sources[device] = device;
+    else
+      holders[held].push_back(device);
+  }
+  for (int64_t device = 0; device < devices; ++device)
+    if (sources[device] < 0)
+      sources[device] = holders[getPiece(to, device)].pop_back_val();
   return sources;
+}
+
+/// Every device keeps what it has: the layouts differ in axes of one device.
+static bool isIdentity(const Transition &transition) {
+  return !transition.sources.empty() &&
+         llvm::equal(transition.sources,
+                     llvm::seq<int64_t>(0, transition.sources.size()));
 }
 
 //===----------------------------------------------------------------------===//
@@ -175,7 +189,7 @@ int64_t mt::getPayloadBytes(const Transition &transition, int64_t groupSize,
   case TransitionKind::AllGather:
   case TransitionKind::AllToAll:
   case TransitionKind::Permute:
-    return localBytes * groupSize;
+    return isIdentity(transition) ? 0 : localBytes * groupSize;
   case TransitionKind::AllReduce:
   case TransitionKind::ReduceScatter:
     return localBytes;
@@ -197,7 +211,7 @@ int64_t mt::getRingBytes(const Transition &transition, int64_t groupSize,
   case TransitionKind::AllToAll:
     return localBytes * (groupSize - 1) / groupSize;
   case TransitionKind::Permute:
-    return localBytes;
+    return isIdentity(transition) ? 0 : localBytes;
   case TransitionKind::LocalSlice:
   case TransitionKind::Mask:
     return 0;
@@ -273,13 +287,30 @@ getLocalResultShape(const Transition &transition, int64_t groupSize,
   }
 }
 
+/// The dimensions that a step names.
+static SmallVector<unsigned, 2> getDims(const Transition &transition) {
+  switch (transition.kind) {
+  case TransitionKind::AllGather:
+  case TransitionKind::ReduceScatter:
+  case TransitionKind::LocalSlice:
+    return {transition.dim};
+  case TransitionKind::AllToAll:
+    return {transition.dim, transition.splitDim};
+  default:
+    return {};
+  }
+}
+
 static LogicalResult verifyLocalShapes(Operation *op, unsigned tensor,
                                        const Transition &transition,
                                        int64_t groupSize) {
   auto from = cast<RankedTensorType>(op->getOperand(tensor).getType());
   auto to = cast<RankedTensorType>(op->getResult(tensor).getType());
-  for (unsigned dim : {transition.dim, transition.splitDim})
-    if (dim != 0 && dim >= from.getRank())
+  if (from.getElementType() != to.getElementType())
+    return op->emitOpError() << "changes only the layout, found " << from
+                             << " and " << to;
+  for (unsigned dim : getDims(transition))
+    if (dim >= from.getRank())
       return op->emitOpError() << "tensor " << tensor << " has no dimension "
                                << dim;
   FailureOr<SmallVector<int64_t>> shape =
@@ -349,14 +380,51 @@ static LogicalResult verifyDimLists(Operation *op, unsigned tensors) {
   return success();
 }
 
+static LogicalResult verifyAxes(Operation *op, MeshAttr mesh,
+                                ArrayRef<Axis> axes) {
+  for (auto [index, axis] : llvm::enumerate(axes)) {
+    if (axis >= mesh.getNumAxes())
+      return op->emitOpError() << "axis number " << axis
+                               << " is not in the mesh";
+    if (llvm::is_contained(axes.take_front(index), axis))
+      return op->emitOpError() << "axis '" << mesh.getAxisName(axis)
+                               << "' is named twice";
+  }
+  if (axes.empty())
+    return op->emitOpError() << "expected at least one axis";
+  return success();
+}
+
+/// What concerns the step alone, whatever its tensors are.
+static LogicalResult verifyStep(Operation *op, const Transition &transition,
+                                MeshAttr mesh) {
+  if (transition.kind == TransitionKind::AllToAll &&
+      transition.dim == transition.splitDim)
+    return op->emitOpError() << "splits dimension " << transition.splitDim
+                             << ", which it joins";
+  if (transition.kind != TransitionKind::Permute)
+    return success();
+  // The sources are devices: the group is the whole mesh.
+  if (!llvm::equal(transition.axes, llvm::seq<Axis>(0, mesh.getNumAxes())))
+    return op->emitOpError() << "expected all axes of the mesh in its order, "
+                             << "found " << axesToString(mesh, transition.axes);
+  int64_t devices = mesh.getNumDevices();
+  llvm::SmallBitVector sent(devices);
+  for (int64_t source : transition.sources)
+    if (source >= 0 && source < devices)
+      sent.set(source);
+  if (int64_t(transition.sources.size()) != devices || !sent.all())
+    return op->emitOpError() << "expected as sources each of the " << devices
+                             << " devices once";
+  return success();
+}
+
 LogicalResult mt::verifyCollective(Operation *op) {
   auto collective = cast<CollectiveOpInterface>(op);
   MeshAttr mesh = collective.getMesh();
   AxisList axes = toAxisList(collective.getAxes());
-  for (Axis axis : axes)
-    if (axis >= mesh.getNumAxes())
-      return op->emitOpError() << "axis number " << axis
-                               << " is not in the mesh";
+  if (failed(verifyAxes(op, mesh, axes)))
+    return failure();
   unsigned tensors = op->getNumResults();
   unsigned tensorOperands = llvm::count_if(
       op->getOperandTypes(), [](Type type) { return isa<TensorType>(type); });
@@ -365,11 +433,18 @@ LogicalResult mt::verifyCollective(Operation *op) {
                              << tensors << " results, expected as many";
   if (failed(verifyDimLists(op, tensors)))
     return failure();
+  Type elementType = getElementTypeOrSelf(op->getResult(0));
   for (unsigned tensor = 0; tensor < tensors; ++tensor) {
+    if (getElementTypeOrSelf(op->getResult(tensor)) != elementType)
+      return op->emitOpError()
+             << "tensor " << tensor << " has elements of type "
+             << getElementTypeOrSelf(op->getResult(tensor)) << ", tensor 0 of "
+             << elementType << ": one launch has one type";
     Transition transition = collective.getTransition(tensor);
     bool dense = !getSharding(op->getOperand(tensor)) &&
                  !getSharding(op->getResult(tensor));
-    if (failed(dense ? verifyLocalShapes(op, tensor, transition,
+    if (failed(verifyStep(op, transition, mesh)) ||
+        failed(dense ? verifyLocalShapes(op, tensor, transition,
                                          mesh.getSize(axes))
                      : verifyLayouts(op, tensor, transition, mesh)))
       return failure();

@@ -19,7 +19,7 @@
 //   all_gather, reduce_scatter   B (n-1)/n, B the whole buffer
 //   all_reduce                   2 B (n-1)/n, B the buffer of each device
 //   all_to_all                   B/n (n-1)/n, B the whole tensor over the group
-//   permute                      B/n
+//   permute                      B/n, nothing if every device keeps its own
 //
 //===----------------------------------------------------------------------===//
 
