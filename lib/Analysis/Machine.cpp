@@ -1,0 +1,56 @@
+//===- Machine.cpp - what communication costs -----------------------------===//
+
+#include "mt/Analysis/Machine.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mt;
+
+double Machine::getBytesPerSecond(MeshAttr mesh, Axis axis) const {
+  for (const auto &[name, value] : axisBytesPerSecond)
+    if (name == mesh.getUserAxisName(axis))
+      return value;
+  return bytesPerSecond;
+}
+
+int64_t Machine::getFemtoseconds(MeshAttr mesh, const Transition &transition,
+                                 int64_t localBytes) const {
+  int64_t bytes = getRingBytes(transition, mesh.getSize(transition.axes),
+                               localBytes);
+  // Nothing moves: no launch either.
+  if (bytes == 0)
+    return 0;
+  double slowest = HUGE_VAL;
+  for (Axis axis : transition.axes)
+    if (mesh.getAxisSize(axis) > 1)
+      slowest = std::min(slowest, getBytesPerSecond(mesh, axis));
+  // Bounded far below overflow of a sum over the steps of a plan.
+  double seconds = std::min(latencySeconds + bytes / slowest, 500.0);
+  return std::llround(seconds * 1e15);
+}
+
+FailureOr<Machine> mt::parseMachine(StringRef text, std::string &error) {
+  Machine machine;
+  SmallVector<StringRef> entries;
+  text.split(entries, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  for (StringRef entry : entries) {
+    auto [key, valueText] = entry.split('=');
+    auto [name, axis] = key.trim().split('.');
+    double value = 0;
+    bool isNumber = !valueText.trim().getAsDouble(value) && std::isfinite(value);
+    if (isNumber && name == "latency" && axis.empty() && value >= 0)
+      machine.latencySeconds = value;
+    else if (isNumber && name == "bandwidth" && axis.empty() && value > 0)
+      machine.bytesPerSecond = value;
+    else if (isNumber && name == "bandwidth" && value > 0)
+      machine.axisBytesPerSecond.emplace_back(axis.str(), value);
+    else {
+      error = "expected a machine as 'bandwidth=1e11,bandwidth.dp=2.5e10,"
+              "latency=5e-6', found '" +
+              entry.str() + "'";
+      return failure();
+    }
+  }
+  return machine;
+}
