@@ -13,4 +13,10 @@ void mt::registerAllDialects(mlir::DialectRegistry &registry) {
 
 void mt::registerAllPasses() {
   mlir::registerTransformsPasses();
+  registerAnnotateShardings();
+  registerPropagateShardings();
+  registerInsertReshards();
+  registerBuildTrainStep();
+  registerPartitionToLocal();
+  registerVerifyPhase();
 }

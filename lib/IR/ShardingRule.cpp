@@ -49,8 +49,9 @@ private:
         factor.inOperands |= isOperand;
         return index;
       }
-    rule.factors.push_back({letter});
-    rule.factors.back().inOperands = isOperand;
+    ShardingRule::Factor &factor = rule.factors.emplace_back();
+    factor.letter = letter;
+    factor.inOperands = isOperand;
     return rule.factors.size() - 1;
   }
 
@@ -444,16 +445,18 @@ FailureOr<SmallVector<ShardingAttr>> Inference::makeResults() {
         continue;
       const Sighting &seen = *sightings[number];
       Axis axis = axes[number].front();
-      if (!factor.reduction)
-        return suggest(emitError() << describe(seen) << " is sharded over axis "
-                                   << name(axis)
-                                   << ", and the result lacks the dimension",
-                       *seen.operand, without(*seen.operand, axis)),
-               failure();
-      if (!partial.empty() && *factor.reduction != Reduction::Sum)
-        return emitError() << "a partial sum has no "
-                           << stringifyReduction(*factor.reduction),
-               failure();
+      if (!factor.reduction) {
+        (void)suggest(emitError() << describe(seen) << " is sharded over axis "
+                                  << name(axis)
+                                  << ", and the result lacks the dimension",
+                      *seen.operand, without(*seen.operand, axis));
+        return failure();
+      }
+      if (!partial.empty() && *factor.reduction != Reduction::Sum) {
+        emitError() << "a partial sum has no "
+                    << stringifyReduction(*factor.reduction);
+        return failure();
+      }
       layout.reduction = *factor.reduction;
       for (Axis reduced : axes[number])
         layout.addPartial(reduced);
@@ -480,4 +483,71 @@ mt::inferResultShardings(Operation *op, const ShardingRule &rule,
     if (layout)
       mesh = layout.getMesh();
   return Inference(op, rule, mesh, operands, hints, emitError).run();
+}
+
+//===----------------------------------------------------------------------===//
+// The way back: from results to operands
+//===----------------------------------------------------------------------===//
+
+static void collectAxes(const ShardingRule &rule, const TensorFactors &tensor,
+                        ShardingAttr layout,
+                        function_ref<void(unsigned, const AxisList &)> fn) {
+  for (auto [dim, factors] : llvm::enumerate(tensor)) {
+    ShardingRule::FactorAxes split(rule.getNumFactors());
+    if (failed(rule.splitDimAxes(layout.getMesh(), factors,
+                                 layout.getDimAxes(dim), split)))
+      continue;
+    for (unsigned factor : factors)
+      fn(factor, split[factor]);
+  }
+}
+
+SmallVector<Sharding>
+mt::getRequiredOperands(const ShardingRule &rule,
+                        ArrayRef<ShardingAttr> operands,
+                        ArrayRef<ShardingAttr> results) {
+  MeshAttr mesh = results.front().getMesh();
+  ShardingRule::FactorAxes axes(rule.getNumFactors());
+  SmallVector<bool> visible(rule.getNumFactors(), false);
+  AxisList used, partial;
+  for (auto [tensor, layout] : llvm::zip_equal(rule.results, results)) {
+    collectAxes(rule, tensor, layout, [&](unsigned factor, const AxisList &list) {
+      visible[factor] = true;
+      axes[factor] = list;
+    });
+    for (Axis axis : layout.getPartialAxes())
+      if (!llvm::is_contained(partial, axis))
+        partial.push_back(axis);
+  }
+  for (auto [tensor, layout] : llvm::zip_equal(rule.operands, operands))
+    collectAxes(rule, tensor, layout, [&](unsigned factor, const AxisList &list) {
+      if (visible[factor] || !axes[factor].empty() ||
+          !rule.factors[factor].reduction)
+        return;
+      bool summed = llvm::all_of(list, [&](Axis axis) {
+        return llvm::is_contained(partial, axis) &&
+               !llvm::is_contained(used, axis);
+      });
+      if (!summed)
+        return;
+      axes[factor] = list;
+      llvm::append_range(used, list);
+    });
+
+  SmallVector<Sharding> required;
+  for (auto [index, tensor] : llvm::enumerate(rule.operands)) {
+    Sharding layout = rule.getLayout(mesh, tensor, axes);
+    for (Axis axis : partial) {
+      if (llvm::is_contained(used, axis))
+        continue;
+      bool carries = rule.roles[index] == ShardingRule::Role::Additive ||
+                     (rule.roles[index] == ShardingRule::Role::Linear &&
+                      llvm::is_contained(operands[index].getPartialAxes(),
+                                         axis));
+      if (carries)
+        layout.addPartial(axis);
+    }
+    required.push_back(std::move(layout));
+  }
+  return required;
 }

@@ -23,13 +23,21 @@ namespace mt {
 /// Names of attributes on functions, arguments and results.
 ///
 ///   mt.sharding   argument: the layout that was asked for (annotated phase)
+///   mt.result_shardings  op: the layouts of its results (annotated phase)
+///   mt.mesh       module: the mesh of all its layouts
+///   mt.model      module: kind, vocabulary, batch, sequence, microbatches
 ///   mt.layout     argument or result: its layout (local phase and later)
 ///   mt.shape      argument or result: its global shape (likewise)
 ///   mt.parameter  argument: a parameter of the model
 ///   mt.role       argument or result: what it is in the step (docs/manifest.md)
+///   mt.name       argument or result: its name within the role
 ///   mt.donated    result: the number of the argument that it replaces
 namespace attr {
 inline constexpr llvm::StringLiteral sharding = "mt.sharding";
+inline constexpr llvm::StringLiteral resultShardings = "mt.result_shardings";
+inline constexpr llvm::StringLiteral mesh = "mt.mesh";
+inline constexpr llvm::StringLiteral model = "mt.model";
+inline constexpr llvm::StringLiteral name = "mt.name";
 inline constexpr llvm::StringLiteral layout = "mt.layout";
 inline constexpr llvm::StringLiteral shape = "mt.shape";
 inline constexpr llvm::StringLiteral parameter = "mt.parameter";
@@ -41,6 +49,10 @@ inline constexpr llvm::StringLiteral donated = "mt.donated";
 inline constexpr llvm::StringLiteral forwardName = "forward";
 inline constexpr llvm::StringLiteral microbatchName = "microbatch";
 inline constexpr llvm::StringLiteral updateName = "update";
+
+/// Marks the parts of the loss.
+template <typename ConcreteType>
+class LossPart : public mlir::OpTrait::TraitBase<ConcreteType, LossPart> {};
 
 /// Defaults of CostOpInterface.
 int64_t countElementwiseFlops(mlir::Operation *op);

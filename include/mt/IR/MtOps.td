@@ -44,10 +44,9 @@ class Mt_GradOp<string mnemonic, list<Trait> traits = []>
     : Mt_RuledOp<mnemonic,
         [DeclareOpInterfaceMethods<CostOpInterface>] # traits>;
 
-/// Depends on global indices along a dimension.
-class Mt_Indexed<code tensor, int dim> {
-  code declaration = "::mlir::Value getIndexedTensor() { return " # tensor #
-    "; }\n::unsigned getIndexedDim() { return " # dim # "; }";
+/// Part of the loss: what is resharded for it is reported as the loss'.
+def Mt_LossPart : NativeOpTrait<"LossPart"> {
+  let cppNamespace = "::mt";
 }
 
 //===----------------------------------------------------------------------===//
@@ -342,7 +341,7 @@ def Mt_AttentionGradOp : Mt_ProductOp<"attention_grad"> {
 //===----------------------------------------------------------------------===//
 
 def Mt_RowMaxOp : Mt_ModelOp<"row_max",
-    [DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
+    [Mt_LossPart, DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
   let summary = "maximum over the first `classes` columns";
   let description = [{
     Columns from `classes` on are padding of the vocabulary and are ignored. A
@@ -360,7 +359,7 @@ def Mt_RowMaxOp : Mt_ModelOp<"row_max",
 }
 
 def Mt_ExpSumOp : Mt_ModelOp<"exp_sum",
-    [DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
+    [Mt_LossPart, DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
   let summary = "sum over the first `classes` columns of exp(logits - max)";
   let arguments = (ins Mt_FloatTensor:$logits, Mt_FloatTensor:$max,
                        Optional<Index>:$offset, I64Attr:$classes);
@@ -377,7 +376,7 @@ def Mt_ExpSumGradOp : Mt_GradOp<"exp_sum_grad",
 }
 
 def Mt_PickOp : Mt_ModelOp<"pick",
-    [DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
+    [Mt_LossPart, DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
   let summary = "the logit of each row's label";
   let description = [{
     Zero where the label is not a class (-100: ignored) or lies in another
@@ -396,7 +395,7 @@ def Mt_PickGradOp : Mt_GradOp<"pick_grad",
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_TokenLossOp : Mt_ModelOp<"token_loss"> {
+def Mt_TokenLossOp : Mt_ModelOp<"token_loss", [Mt_LossPart]> {
   let summary = "sum of the losses of valid tokens, and their number";
   let description = [{
     The loss of a token is `log(exp_sum) + max - target`; tokens whose label is

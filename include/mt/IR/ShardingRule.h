@@ -55,7 +55,7 @@ public:
 
   enum class Role { Plain, Additive, Linear };
   struct Factor {
-    char letter;
+    char letter = 0;
     bool whole = false;
     bool inOperands = false;
     /// How results combine that lack this factor.
@@ -101,6 +101,15 @@ inferResultShardings(mlir::Operation *op, const ShardingRule &rule,
                      llvm::ArrayRef<ShardingAttr> operands,
                      llvm::ArrayRef<ShardingAttr> hints,
                      llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
+
+/// The layouts that `op`'s operands must have for its results to have the
+/// layouts `results`: visible factors are sharded as the results are, and a
+/// factor that the results lack as the operands are, if the results are partial
+/// over its axes.
+llvm::SmallVector<Sharding>
+getRequiredOperands(const ShardingRule &rule,
+                    llvm::ArrayRef<ShardingAttr> operands,
+                    llvm::ArrayRef<ShardingAttr> results);
 
 /// What the verifier of every op with a rule checks: shapes agree, either all
 /// tensors are dense or all are encoded on one mesh, the layouts obey the rule.

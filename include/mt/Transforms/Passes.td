@@ -69,6 +69,10 @@ def PropagateShardings : Pass<"mt-propagate-shardings", "::mlir::ModuleOp"> {
     Fails when the module has no annotation that names a mesh, or two that name
     different ones.
   }];
+  let options = [
+    Option<"remarks", "remarks", "bool", "false",
+           "say which axis was claimed twice, and who lost it">
+  ];
 }
 
 def InsertReshards : Pass<"mt-insert-reshards", "::mlir::ModuleOp"> {

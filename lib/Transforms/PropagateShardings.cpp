@@ -1,0 +1,395 @@
+//===- PropagateShardings.cpp - a layout for every value ------------------===//
+//
+// A value is known by its root: what a unit's argument stands for, or what a
+// unit yields. Between roots only ops with sharding rules and constraints are
+// left, and layouts flow along the factors of the rules:
+//
+//   forward   the axes of an op's operands say how its factors are sharded,
+//             and these how its results are
+//   backward  where all users of an open value would shard it the same way, the
+//             op that makes it shards it so, if nothing else claims the axes
+//
+//===----------------------------------------------------------------------===//
+
+#include "mt/Transforms/Passes.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/Debug.h"
+
+namespace mt {
+#define GEN_PASS_DEF_PROPAGATESHARDINGS
+#include "mt/Transforms/Passes.h.inc"
+} // namespace mt
+
+#define DEBUG_TYPE "propagate-shardings"
+
+using namespace mlir;
+using namespace mt;
+
+namespace {
+struct ValueState {
+  Sharding layout;
+  /// Annotated: nothing changes it.
+  bool closed = false;
+  /// What the users agree to want.
+  std::optional<Sharding> wanted;
+};
+
+/// Says that a tensor's dimension asks for axes for a factor.
+struct Claim {
+  unsigned factor;
+  AxisList axes;
+  /// 0: a parameter's or input's own layout, 1: a constraint, 2: propagated.
+  unsigned rank;
+  int64_t bytes;
+  /// Of results, the number counts on after the operands.
+  unsigned tensor;
+  unsigned dim;
+};
+
+/// An axis that two factors claim.
+struct Conflict {
+  Claim winner, loser;
+  Axis axis;
+};
+
+class Propagation {
+public:
+  Propagation(func::FuncOp function, MeshAttr mesh)
+      : function(function), mesh(mesh) {}
+
+  void run();
+  void write();
+  void remark();
+
+private:
+  Value getRoot(Value value);
+  ValueState &getState(Value value);
+  void seed();
+  bool visitForward(Operation *op, const ShardingRule &rule);
+  bool visitBackward();
+  void addClaims(Operation *op, const ShardingRule &rule, Value value,
+                 const TensorFactors &tensor, unsigned number,
+                 const Sharding &layout, SmallVectorImpl<Claim> &claims);
+  ShardingRule::FactorAxes decide(Operation *op, const ShardingRule &rule,
+                                  SmallVectorImpl<Conflict> *conflicts);
+  AxisList getPassedPartial(Operation *op, const ShardingRule &rule,
+                            const ShardingRule::FactorAxes &axes);
+
+  func::FuncOp function;
+  MeshAttr mesh;
+  DenseMap<Value, Value> roots;
+  DenseMap<Value, ValueState> states;
+  llvm::MapVector<Operation *, ShardingRule> ops;
+};
+} // namespace
+
+Value Propagation::getRoot(Value value) {
+  auto [entry, inserted] = roots.try_emplace(value);
+  if (!inserted)
+    return entry->second;
+  Value root = value;
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    if (auto unit = dyn_cast<UnitOp>(argument.getOwner()->getParentOp()))
+      root = getRoot(unit.getInputs()[argument.getArgNumber()]);
+  } else if (auto unit = value.getDefiningOp<UnitOp>()) {
+    unsigned number = cast<OpResult>(value).getResultNumber();
+    root = getRoot(unit.getYield().getValues()[number]);
+  }
+  return roots[value] = root;
+}
+
+ValueState &Propagation::getState(Value value) {
+  Value root = getRoot(value);
+  auto [entry, inserted] = states.try_emplace(root);
+  if (inserted)
+    entry->second.layout = Sharding::replicated(
+        mesh, cast<RankedTensorType>(root.getType()).getRank());
+  return entry->second;
+}
+
+void Propagation::seed() {
+  for (BlockArgument argument : function.getArguments())
+    if (auto sharding = function.getArgAttrOfType<ShardingAttr>(
+            argument.getArgNumber(), attr::sharding)) {
+      getState(argument).layout = Sharding(sharding);
+      getState(argument).closed = true;
+    }
+  function.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (auto constrain = dyn_cast<ConstrainOp>(op)) {
+      getState(constrain.getResult()).layout =
+          Sharding(constrain.getSharding());
+      getState(constrain.getResult()).closed = true;
+    } else if (auto ruled = dyn_cast<ShardingRuleOpInterface>(op)) {
+      ops.insert({op, ruled.getShardingRule()});
+    }
+  });
+}
+
+void Propagation::addClaims(Operation *op, const ShardingRule &rule,
+                            Value value, const TensorFactors &tensor,
+                            unsigned number, const Sharding &layout,
+                            SmallVectorImpl<Claim> &claims) {
+  bool closed = getState(value).closed && number < rule.getNumOperands();
+  unsigned rank = !closed ? 2 : isa<BlockArgument>(getRoot(value)) ? 0 : 1;
+  for (auto [dim, factors] : llvm::enumerate(tensor)) {
+    ShardingRule::FactorAxes split(rule.getNumFactors());
+    if (failed(rule.splitDimAxes(mesh, factors, layout.dims[dim], split)))
+      continue;
+    for (unsigned factor : factors)
+      if (!split[factor].empty() && !rule.factors[factor].whole)
+        claims.push_back({factor, split[factor], rank,
+                          getLocalBytes(value.getType()) /
+                              layout.mesh.getSize(layout.dims[dim]),
+                          number, unsigned(dim)});
+  }
+}
+
+/// Gives axes to factors: annotated tensors first, then larger ones, then what
+/// users want of the results.
+ShardingRule::FactorAxes
+Propagation::decide(Operation *op, const ShardingRule &rule,
+                    SmallVectorImpl<Conflict> *conflicts) {
+  SmallVector<Claim> claims;
+  for (auto [index, tensor] : llvm::enumerate(rule.operands)) {
+    Value operand = op->getOperand(index);
+    addClaims(op, rule, operand, tensor, index, getState(operand).layout,
+              claims);
+  }
+  llvm::stable_sort(claims, [](const Claim &a, const Claim &b) {
+    return std::make_pair(a.rank, -a.bytes) <
+           std::make_pair(b.rank, -b.bytes);
+  });
+  unsigned fromOperands = claims.size();
+  for (auto [index, tensor] : llvm::enumerate(rule.results)) {
+    Value result = op->getResult(index);
+    if (getState(result).wanted)
+      addClaims(op, rule, result, tensor, rule.getNumOperands() + index,
+                *getState(result).wanted, claims);
+  }
+
+  ShardingRule::FactorAxes axes(rule.getNumFactors());
+  SmallVector<std::optional<unsigned>> owners(mesh.getNumAxes());
+  for (auto [number, claim] : llvm::enumerate(claims)) {
+    AxisList &given = axes[claim.factor];
+    for (auto [position, axis] : llvm::enumerate(claim.axes)) {
+      if (position < given.size() && given[position] == axis)
+        continue;
+      bool taken = owners[axis].has_value() || position < given.size();
+      if (taken) {
+        if (conflicts && number < fromOperands && owners[axis] &&
+            claims[*owners[axis]].factor != claim.factor)
+          conflicts->push_back({claims[*owners[axis]], claim, axis});
+        break;
+      }
+      given.push_back(axis);
+      owners[axis] = number;
+    }
+  }
+  return axes;
+}
+
+/// The partial axes that the op may pass on: a sum of tensors that are all
+/// partial over the same axes. Delaying a reduction further is not tried.
+AxisList Propagation::getPassedPartial(Operation *op, const ShardingRule &rule,
+                                       const ShardingRule::FactorAxes &axes) {
+  AxisList partial;
+  std::optional<AxisList> common;
+  for (auto [index, role] : llvm::enumerate(rule.roles)) {
+    if (role != ShardingRule::Role::Additive)
+      continue;
+    const Sharding &layout = getState(op->getOperand(index)).layout;
+    if (layout.isPartial() && layout.reduction != Reduction::Sum)
+      return {};
+    if (common && *common != layout.partial)
+      return {};
+    common = layout.partial;
+  }
+  for (Axis axis : common.value_or(AxisList()))
+    if (llvm::none_of(axes, [&](const AxisList &list) {
+          return llvm::is_contained(list, axis);
+        }))
+      partial.push_back(axis);
+  return partial;
+}
+
+bool Propagation::visitForward(Operation *op, const ShardingRule &rule) {
+  ShardingRule::FactorAxes axes = decide(op, rule, nullptr);
+  AxisList passed = getPassedPartial(op, rule, axes);
+  bool changed = false;
+  for (auto [tensor, result] : llvm::zip(rule.results, op->getResults())) {
+    Sharding layout = rule.getLayout(mesh, tensor, axes);
+    for (Axis axis : passed)
+      layout.addPartial(axis);
+    llvm::SmallDenseSet<unsigned> present;
+    for (const DimFactors &dim : tensor)
+      present.insert(dim.begin(), dim.end());
+    for (auto [number, factor] : llvm::enumerate(rule.factors)) {
+      if (present.contains(number) || !factor.reduction || !factor.inOperands)
+        continue;
+      for (Axis axis : axes[number])
+        layout.addPartial(axis);
+      if (!axes[number].empty())
+        layout.reduction = *factor.reduction;
+    }
+    // A wanted layout may not divide this shape.
+    ArrayRef<int64_t> shape = cast<RankedTensorType>(result.getType()).getShape();
+    while (std::optional<unsigned> dim = layout.findIndivisibleDim(shape))
+      layout.dims[*dim].pop_back();
+    ValueState &state = getState(result);
+    if (state.layout != layout) {
+      state.layout = layout;
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+/// Updates what users agree to want of open values.
+bool Propagation::visitBackward() {
+  DenseMap<Value, std::optional<Sharding>> agreed;
+  for (auto &[op, rule] : ops) {
+    ShardingRule::FactorAxes axes = decide(op, rule, nullptr);
+    for (auto [index, tensor] : llvm::enumerate(rule.operands)) {
+      Value root = getRoot(op->getOperand(index));
+      Sharding layout = rule.getLayout(mesh, tensor, axes);
+      auto [entry, first] = agreed.try_emplace(root, layout);
+      if (!first && entry->second && *entry->second != layout)
+        entry->second = std::nullopt;
+    }
+  }
+  function.walk([&](ConstrainOp op) {
+    Value root = getRoot(op.getX());
+    auto [entry, first] = agreed.try_emplace(root, Sharding(op.getSharding()));
+    if (!first && entry->second && *entry->second != Sharding(op.getSharding()))
+      entry->second = std::nullopt;
+  });
+
+  bool changed = false;
+  for (auto &[root, layout] : agreed) {
+    ValueState &state = getState(root);
+    if (state.closed || !layout || state.wanted == layout)
+      continue;
+    ArrayRef<int64_t> shape = cast<RankedTensorType>(root.getType()).getShape();
+    if (layout->findIndivisibleDim(shape))
+      continue;
+    state.wanted = layout;
+    changed = true;
+    // An argument is made by nobody: what its users want is what it is.
+    if (isa<BlockArgument>(root))
+      state.layout = *layout;
+  }
+  return changed;
+}
+
+void Propagation::run() {
+  seed();
+  // Each round settles at least one value, in practice nearly all; the bound
+  // keeps programs whose values keep changing each other finite.
+  constexpr unsigned maxRounds = 32;
+  for (unsigned round = 0; round < maxRounds; ++round) {
+    bool changed = true;
+    for (unsigned sweep = 0; changed && sweep < maxRounds; ++sweep) {
+      changed = false;
+      for (auto &[op, rule] : ops)
+        changed |= visitForward(op, rule);
+    }
+    if (!visitBackward())
+      return;
+  }
+}
+
+void Propagation::write() {
+  MLIRContext *context = function.getContext();
+  for (auto &[op, rule] : ops) {
+    SmallVector<Attribute> layouts;
+    for (Value result : op->getResults())
+      layouts.push_back(getState(result).layout.toAttr());
+    op->setAttr(attr::resultShardings, ArrayAttr::get(context, layouts));
+  }
+  for (BlockArgument argument : function.getArguments())
+    if (isa<RankedTensorType>(argument.getType()))
+      function.setArgAttr(argument.getArgNumber(), attr::sharding,
+                          getState(argument).layout.toAttr());
+}
+
+void Propagation::remark() {
+  for (auto &[op, rule] : ops) {
+    SmallVector<Conflict> conflicts;
+    decide(op, rule, &conflicts);
+    unsigned operands = rule.getNumOperands();
+    for (const Conflict &conflict : conflicts) {
+      auto describe = [&](const Claim &claim) {
+        return "dimension " + std::to_string(claim.dim) + " of " +
+               (claim.tensor < operands ? "operand " : "result ") +
+               std::to_string(claim.tensor < operands
+                                  ? claim.tensor
+                                  : claim.tensor - operands);
+      };
+      op->emitRemark() << "axis '" << mesh.getAxisName(conflict.axis)
+                       << "' shards " << describe(conflict.winner) << " ("
+                       << (conflict.winner.rank < 2 ? "annotated, " : "")
+                       << conflict.winner.bytes << " bytes) and "
+                       << describe(conflict.loser) << " ("
+                       << conflict.loser.bytes
+                       << " bytes), which loses it and is resharded";
+    }
+  }
+}
+
+namespace {
+struct PropagateShardingsPass
+    : public mt::impl::PropagateShardingsBase<PropagateShardingsPass> {
+  using PropagateShardingsBase::PropagateShardingsBase;
+
+  void runOnOperation() override {
+    FailureOr<MeshAttr> mesh = findMesh();
+    if (failed(mesh))
+      return signalPassFailure();
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (function.isDeclaration())
+        continue;
+      Propagation propagation(function, *mesh);
+      propagation.run();
+      propagation.write();
+      if (remarks)
+        propagation.remark();
+    }
+  }
+
+private:
+  /// The one mesh that all annotations name.
+  FailureOr<MeshAttr> findMesh() {
+    MeshAttr mesh = getOperation()->getAttrOfType<MeshAttr>(attr::mesh);
+    LogicalResult result = success();
+    auto visit = [&](ShardingAttr sharding, Location loc) {
+      if (!mesh)
+        mesh = sharding.getMesh();
+      if (mesh == sharding.getMesh() || failed(result))
+        return;
+      result = emitError(loc) << "expected one mesh in a module, found "
+                              << sharding.getMesh() << " beside " << mesh;
+    };
+    getOperation().walk([&](Operation *op) {
+      if (auto constrain = dyn_cast<ConstrainOp>(op))
+        visit(constrain.getSharding(), op->getLoc());
+      auto function = dyn_cast<func::FuncOp>(op);
+      if (!function || function.isDeclaration())
+        return;
+      for (BlockArgument argument : function.getArguments())
+        if (auto sharding = function.getArgAttrOfType<ShardingAttr>(
+                argument.getArgNumber(), attr::sharding))
+          visit(sharding, argument.getLoc());
+    });
+    if (failed(result))
+      return failure();
+    if (!mesh)
+      return getOperation()->emitError()
+             << "no annotation names a mesh, expected 'mt.sharding' on an "
+                "argument or an 'mt.constrain'";
+    getOperation()->setAttr(attr::mesh, mesh);
+    return mesh;
+  }
+};
+} // namespace

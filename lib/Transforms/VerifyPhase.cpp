@@ -1,0 +1,150 @@
+//===- VerifyPhase.cpp - what each phase promises -------------------------===//
+
+#include "mt/Transforms/Passes.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringSwitch.h"
+
+namespace mt {
+#define GEN_PASS_DEF_VERIFYPHASE
+#include "mt/Transforms/Passes.h.inc"
+} // namespace mt
+
+#define DEBUG_TYPE "verify-phase"
+
+using namespace mlir;
+using namespace mt;
+
+namespace {
+enum class Encoding { Dense, Sharded, Either };
+
+/// A row of the table of phases.
+struct Phase {
+  StringRef name;
+  Encoding encoding;
+  bool constrains, reshards, collectives, offsets;
+  /// Functions that have to be there.
+  ArrayRef<StringRef> functions;
+};
+} // namespace
+
+static const StringRef forwardOnly[] = {forwardName};
+static const StringRef stepFunctions[] = {microbatchName, updateName};
+
+//  phase            encoding           constrain reshard collective offset
+static const Phase phases[] = {
+    {"dense", Encoding::Dense, false, false, false, false, {}},
+    {"annotated", Encoding::Dense, true, false, false, false, {}},
+    {"sharded", Encoding::Sharded, false, true, false, false, {}},
+    {"differentiated", Encoding::Either, false, true, false, false,
+     stepFunctions},
+    {"placed", Encoding::Either, false, false, true, false, {}},
+    {"local", Encoding::Dense, false, false, true, true, {}},
+};
+
+static LogicalResult verifyEncoding(Operation *op, Value value,
+                                    const Phase &phase) {
+  auto tensor = dyn_cast<RankedTensorType>(value.getType());
+  if (!tensor || phase.encoding == Encoding::Either)
+    return success();
+  bool encoded = bool(getSharding(tensor));
+  if (encoded == (phase.encoding == Encoding::Sharded))
+    return success();
+  return op->emitOpError() << "has a tensor of type " << tensor << ", phase '"
+                           << phase.name << "' has "
+                           << (encoded ? "dense" : "encoded") << " tensors";
+}
+
+/// Parameters change their layout inside the units that use them.
+static LogicalResult verifyReshardPlace(ReshardOp op) {
+  auto argument = dyn_cast<BlockArgument>(op.getX());
+  auto function = argument ? dyn_cast<func::FuncOp>(
+                                 argument.getOwner()->getParentOp())
+                           : func::FuncOp();
+  if (!function || function.getName() == updateName ||
+      !function.getArgAttr(argument.getArgNumber(), attr::parameter) ||
+      function.getBody().getOps<UnitOp>().empty())
+    return success();
+  return op.emitOpError() << "of a parameter stands outside units, expected it "
+                             "inside each unit that uses the parameter";
+}
+
+static LogicalResult verifyLegal(Operation *op, const Phase &phase) {
+  bool legal =
+      isa<ModuleOp, func::FuncOp, func::ReturnOp, UnitOp, YieldOp>(op) ||
+      (isa<ShardingRuleOpInterface>(op)) ||
+      (isa<ConstrainOp>(op) && phase.constrains) ||
+      (isa<ReshardOp>(op) && phase.reshards) ||
+      (isa<CollectiveOpInterface>(op) && phase.collectives) ||
+      (isa<ShardOffsetOp>(op) && phase.offsets);
+  if (!legal)
+    return op->emitOpError() << "is not legal in phase '" << phase.name << "'";
+  if (auto reshard = dyn_cast<ReshardOp>(op))
+    if (failed(verifyReshardPlace(reshard)))
+      return failure();
+  auto indexed = dyn_cast<GlobalIndexOpInterface>(op);
+  if (indexed && !phase.offsets && !indexed.getOffsetMutable().empty())
+    return op->emitOpError() << "has an offset, which is not legal in phase '"
+                             << phase.name << "'";
+  for (Value result : op->getResults())
+    if (failed(verifyEncoding(op, result, phase)))
+      return failure();
+  for (Region &region : op->getRegions())
+    for (BlockArgument argument : region.getArguments())
+      if (failed(verifyEncoding(op, argument, phase)))
+        return failure();
+  return success();
+}
+
+/// A partial crosses no border of an entry point; private functions may take
+/// and return one.
+static LogicalResult verifyBorder(func::FuncOp function) {
+  if (function.isPrivate())
+    return success();
+  auto check = [&](TypeRange types, StringRef what) -> LogicalResult {
+    for (auto [index, type] : llvm::enumerate(types))
+      if (ShardingAttr sharding = getSharding(type);
+          sharding && sharding.isPartial())
+        return function.emitOpError()
+               << what << " " << index << " is " << sharding.getLayoutString()
+               << ": a partial is refused at the border of an entry point";
+    return success();
+  };
+  return failure(failed(check(function.getArgumentTypes(), "argument")) ||
+                 failed(check(function.getResultTypes(), "result")));
+}
+
+namespace {
+struct VerifyPhasePass : public mt::impl::VerifyPhaseBase<VerifyPhasePass> {
+  using VerifyPhaseBase::VerifyPhaseBase;
+
+  void runOnOperation() override {
+    const Phase *found = llvm::find_if(
+        phases, [&](const Phase &entry) { return entry.name == phase; });
+    if (found == std::end(phases)) {
+      InFlightDiagnostic diag = getOperation()->emitError();
+      diag << "unknown phase '" << phase << "', expected ";
+      llvm::interleaveComma(phases, diag,
+                            [&](const Phase &entry) { diag << entry.name; });
+      return signalPassFailure();
+    }
+    markAllAnalysesPreserved();
+    for (StringRef name : found->functions)
+      if (!getOperation().lookupSymbol<func::FuncOp>(name)) {
+        getOperation()->emitError() << "phase '" << phase
+                                    << "' has a function '@" << name << "'";
+        return signalPassFailure();
+      }
+    WalkResult result = getOperation()->walk([&](Operation *op) {
+      if (failed(verifyLegal(op, *found)))
+        return WalkResult::interrupt();
+      auto function = dyn_cast<func::FuncOp>(op);
+      if (function && failed(verifyBorder(function)))
+        return WalkResult::interrupt();
+      return WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      signalPassFailure();
+  }
+};
+} // namespace
