@@ -30,7 +30,7 @@ struct AliasInterface : OpAsmDialectInterface {
 private:
   static void printAxes(MeshAttr mesh, ArrayRef<Axis> axes, raw_ostream &os) {
     for (auto [index, axis] : llvm::enumerate(axes))
-      os << (index ? "." : "") << mesh.getAxisName(axis);
+      os << (index ? "-" : "") << mesh.getAxisName(axis);
   }
 
   static void printLayoutAlias(ShardingAttr sharding, raw_ostream &os) {

@@ -107,7 +107,7 @@ public:
   Value getCotangent(unsigned result) override {
     Value &cotangent = cotangents[result];
     if (!cotangent)
-      cotangent = owner.getPinnedCotangent(op->getResult(result), op);
+      cotangent = owner.getCotangent(op->getResult(result), op);
     return cotangent;
   }
   Value getPrimal(Value value) override {
@@ -127,12 +127,49 @@ private:
 };
 } // namespace mt
 
-Value Differentiation::getPinnedCotangent(Value value, Operation *op) {
+/// Whether nothing but gradients of parameters is computed from the cotangent
+/// of `op`.
+bool Differentiation::feedsParametersOnly(Operation *op) {
+  return llvm::all_of(op->getOperands(), [&](Value operand) {
+    if (!needed.contains(operand))
+      return true;
+    auto argument = dyn_cast<BlockArgument>(operand);
+    auto unit = argument ? dyn_cast<UnitOp>(argument.getOwner()->getParentOp())
+                         : UnitOp();
+    return isTrained(unit ? unit.getInputs()[argument.getArgNumber()]
+                          : operand);
+  });
+}
+
+/// The one value that `values` add up to without a reduction, if `op` may read
+/// it: partial over axes that shard none of its operands.
+static Value sumPartials(OpBuilder &builder, Location loc, Operation *op,
+                         ArrayRef<Value> values, RankedTensorType pin) {
+  SmallVector<Value> sums = sumByLayout(builder, loc, values);
+  if (sums.size() != 1 || !canLift(sums.front(), sums.front(), pin))
+    return {};
+  Sharding layout(getSharding(sums.front()));
+  if (layout.dims != Sharding(getSharding(pin)).dims)
+    return {};
+  for (Value operand : op->getOperands())
+    if (ShardingAttr sharding = getSharding(operand))
+      for (Axis axis : layout.partial)
+        if (!Sharding(sharding).isReplicatedOn(axis))
+          return {};
+  return sums.front();
+}
+
+Value Differentiation::getCotangent(Value value, Operation *op) {
   auto entry = contributions.find(value);
   if (entry == contributions.end())
     return {};
   Contributions values = std::move(entry->second);
   contributions.erase(entry);
+  // A gradient is reduced once a step, so what only leads to gradients waits.
+  if (feedsParametersOnly(op))
+    if (Value partial =
+            sumPartials(builder, op->getLoc(), op, values, getPin(value)))
+      return partial;
   return sumToPin(builder, op->getLoc(), values, getPin(value),
                   op->getName().getStringRef());
 }

@@ -73,7 +73,8 @@ private:
   void visitReshard(ReshardOp op);
   mlir::Value import(Scope &scope, mlir::Value value);
   mlir::Value getPrimal(Scope &scope, mlir::Value value);
-  mlir::Value getPinnedCotangent(mlir::Value value, mlir::Operation *op);
+  mlir::Value getCotangent(mlir::Value value, mlir::Operation *op);
+  bool feedsParametersOnly(mlir::Operation *op);
   void importResultCotangents(Scope &scope);
   void collectInputCotangents(
       Scope &scope,

@@ -1,0 +1,45 @@
+//===- Pipelines.h - the compiler's pipelines -------------------*- C++ -*-===//
+
+#ifndef MT_PIPELINES_PIPELINES_H
+#define MT_PIPELINES_PIPELINES_H
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassOptions.h"
+
+namespace mt {
+
+/// Options of `--mt-pipeline`; mt-compile's flags have the same names.
+struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
+  Option<std::string> mesh{
+      *this, "mesh", llvm::cl::desc("axes as dp:2,tp:4; none: dense"),
+      llvm::cl::init("")};
+  Option<bool> sequenceParallel{
+      *this, "sequence-parallel",
+      llvm::cl::desc("shard the residual stream along the sequence"),
+      llvm::cl::init(false)};
+  Option<bool> vocabularyParallel{
+      *this, "vocabulary-parallel",
+      llvm::cl::desc("shard embedding and head along the vocabulary"),
+      llvm::cl::init(true)};
+  Option<bool> annotated{
+      *this, "annotated",
+      llvm::cl::desc("the module carries all its annotations"),
+      llvm::cl::init(false)};
+  Option<bool> remarks{*this, "remarks",
+                       llvm::cl::desc("say why layouts are what they are"),
+                       llvm::cl::init(false)};
+  Option<std::string> stopAfter{
+      *this, "stop-after",
+      llvm::cl::desc("the last phase: annotated, sharded, differentiated, "
+                     "placed or local"),
+      llvm::cl::init("local")};
+};
+
+/// From the dense phase to `options.stopAfter`.
+void buildPipeline(mlir::OpPassManager &pm, const PipelineOptions &options);
+
+void registerPipelines();
+
+} // namespace mt
+
+#endif // MT_PIPELINES_PIPELINES_H

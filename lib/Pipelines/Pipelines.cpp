@@ -1,0 +1,97 @@
+//===- Pipelines.cpp - the compiler on one screen -------------------------===//
+//
+//   dense ─▶ annotated ─▶ sharded ─▶ differentiated ─▶ placed ─▶ local
+//
+// Every arrow ends with the verifier of the phase that it reaches.
+//
+//===----------------------------------------------------------------------===//
+
+#include "mt/Pipelines/Pipelines.h"
+#include "mt/Transforms/Passes.h"
+
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace mt;
+
+static void endPhase(OpPassManager &pm, StringRef phase) {
+  pm.addPass(createVerifyPhase({phase.str()}));
+}
+
+static void simplify(OpPassManager &pm) {
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+}
+
+static void annotate(OpPassManager &pm, const PipelineOptions &options) {
+  if (options.annotated)
+    return;
+  AnnotateShardingsOptions annotateOptions;
+  annotateOptions.mesh = options.mesh;
+  annotateOptions.sequenceParallel = options.sequenceParallel;
+  annotateOptions.vocabularyParallel = options.vocabularyParallel;
+  pm.addPass(createAnnotateShardings(annotateOptions));
+}
+
+static void shard(OpPassManager &pm, const PipelineOptions &options) {
+  PropagateShardingsOptions propagateOptions;
+  propagateOptions.remarks = options.remarks;
+  pm.addPass(createPropagateShardings(propagateOptions));
+  pm.addPass(createInsertReshards());
+  // Because reshards of one value to one layout are one reshard.
+  simplify(pm);
+}
+
+static void differentiate(OpPassManager &pm) {
+  pm.addPass(createBuildTrainStep());
+  // Because a canonical forward unit yields exactly what is saved.
+  simplify(pm);
+}
+
+static void place(OpPassManager &pm) {
+  pm.addPass(createPlaceCollectives());
+  // Because masks of one scalar are one mask.
+  pm.addPass(createCSEPass());
+  pm.addPass(createBucketCollectives());
+}
+
+static void partition(OpPassManager &pm) {
+  pm.addPass(createPartitionToLocal());
+  pm.addPass(createCSEPass());
+}
+
+void mt::buildPipeline(OpPassManager &pm, const PipelineOptions &options) {
+  bool sharded = options.annotated || !options.mesh.empty();
+  auto stopsAfter = [&](StringRef phase) { return options.stopAfter == phase; };
+
+  if (!options.annotated)
+    endPhase(pm, "dense");
+  if (sharded) {
+    annotate(pm, options);
+    endPhase(pm, "annotated");
+    if (stopsAfter("annotated"))
+      return;
+    shard(pm, options);
+    endPhase(pm, "sharded");
+    if (stopsAfter("sharded"))
+      return;
+  }
+  differentiate(pm);
+  endPhase(pm, "differentiated");
+  if (stopsAfter("differentiated"))
+    return;
+  if (sharded)
+    place(pm);
+  endPhase(pm, "placed");
+  if (stopsAfter("placed"))
+    return;
+  if (sharded)
+    partition(pm);
+  endPhase(pm, "local");
+}
+
+void mt::registerPipelines() {
+  PassPipelineRegistration<PipelineOptions>(
+      "mt-pipeline", "from a dense module to one device's training step",
+      buildPipeline);
+}
