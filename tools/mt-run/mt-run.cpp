@@ -114,6 +114,12 @@ bool parse(int argc, char **argv, JobOptions &options, bool &inspect,
     std::cout << app.help();
     status = 0;
     return false;
+  } catch (const CLI::ArgumentMismatch &error) {
+    std::string text = error.what();
+    throw Error(text.substr(0, text.find(':')) +
+                (text.find("received") == std::string::npos
+                     ? ": expected a value, found none"
+                     : ": expected one value, found several"));
   } catch (const CLI::ParseError &error) {
     throw Error(oneLine(error.what()));
   }
