@@ -1,5 +1,6 @@
 //===- AnnotateShardings.cpp - a strategy as layouts ----------------------===//
 
+#include "ArgumentAttrs.h"
 #include "mt/Transforms/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -330,6 +331,7 @@ void Annotation::collectOps() {
 }
 
 LogicalResult Annotation::writeArguments() {
+  ArgumentAttrs attrs(function);
   for (BlockArgument argument : function.getArguments()) {
     auto type = dyn_cast<RankedTensorType>(argument.getType());
     unsigned number = argument.getArgNumber();
@@ -343,8 +345,9 @@ LogicalResult Annotation::writeArguments() {
         entry != layouts.end()
             ? entry->second
             : Sharding::replicated(strategy.mesh, type.getRank());
-    function.setArgAttr(number, attr::sharding, layout.toAttr());
+    attrs.set(number, attr::sharding, layout.toAttr());
   }
+  attrs.write();
   return success();
 }
 

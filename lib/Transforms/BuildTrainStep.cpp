@@ -1,5 +1,6 @@
 //===- BuildTrainStep.cpp - from a forward pass to a training step --------===//
 
+#include "ArgumentAttrs.h"
 #include "Differentiation.h"
 #include "mt/Transforms/Passes.h"
 
@@ -28,7 +29,7 @@ class TrainStep {
 public:
   TrainStep(ModuleOp module, func::FuncOp forward)
       : module(module), function(forward), builder(forward.getContext()),
-        loc(forward.getLoc()) {}
+        loc(forward.getLoc()), argumentAttrs(forward) {}
 
   LogicalResult run();
 
@@ -51,6 +52,7 @@ private:
   OpBuilder builder;
   Location loc;
   unsigned lossResult = 0, countResult = 1;
+  ArgumentAttrs argumentAttrs;
   SmallVector<Trained> trained;
   SmallVector<Value> microbatchResults;
   SmallVector<Attribute> microbatchResultAttrs;
@@ -129,12 +131,7 @@ BlockArgument TrainStep::addAccumulator(Type type, StringRef role,
   // The function's type follows its block's arguments at the end.
   BlockArgument argument =
       function.getBody().front().addArgument(type, loc);
-  SmallVector<Attribute> attrs;
-  if (ArrayAttr old = function.getArgAttrsAttr())
-    llvm::append_range(attrs, old);
-  attrs.resize(argument.getArgNumber(), builder.getDictionaryAttr({}));
-  attrs.push_back(makeBufferAttrs(role, name));
-  function.setArgAttrsAttr(builder.getArrayAttr(attrs));
+  argumentAttrs.append(makeBufferAttrs(role, name));
   return argument;
 }
 
@@ -212,6 +209,7 @@ void TrainStep::finishMicrobatch() {
   function.setFunctionType(FunctionType::get(function.getContext(),
                                              body.getArgumentTypes(),
                                              terminator->getOperandTypes()));
+  argumentAttrs.write();
   function.setResAttrsAttr(builder.getArrayAttr(microbatchResultAttrs));
 }
 

@@ -1,5 +1,6 @@
 //===- InsertReshards.cpp - layouts into types ----------------------------===//
 
+#include "ArgumentAttrs.h"
 #include "mt/Transforms/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -174,6 +175,7 @@ void Insertion::setFunctionType() {
 }
 
 LogicalResult Insertion::run() {
+  ArgumentAttrs attrs(function);
   for (BlockArgument argument : function.getArguments()) {
     unsigned number = argument.getArgNumber();
     auto type = dyn_cast<RankedTensorType>(argument.getType());
@@ -196,11 +198,12 @@ LogicalResult Insertion::run() {
                                      })))
       return failure();
     argument.setType(withSharding(type, layout));
-    function.removeArgAttr(number, attr::sharding);
+    attrs.remove(number, attr::sharding);
   }
   if (failed(visitBlock(function.getBody().front())))
     return failure();
   setFunctionType();
+  attrs.write();
   return success();
 }
 

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ArgumentAttrs.h"
 #include "mt/Transforms/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -308,10 +309,12 @@ void Propagation::write() {
       layouts.push_back(getState(result).layout.toAttr());
     op->setAttr(attr::resultShardings, ArrayAttr::get(context, layouts));
   }
+  ArgumentAttrs attrs(function);
   for (BlockArgument argument : function.getArguments())
     if (isa<RankedTensorType>(argument.getType()))
-      function.setArgAttr(argument.getArgNumber(), attr::sharding,
-                          getState(argument).layout.toAttr());
+      attrs.set(argument.getArgNumber(), attr::sharding,
+                getState(argument).layout.toAttr());
+  attrs.write();
 }
 
 void Propagation::remark() {
