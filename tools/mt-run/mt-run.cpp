@@ -65,12 +65,18 @@ std::string oneLine(std::string text) {
   return text;
 }
 
-/// Returns whether there is something to run; `status` is the exit code if not.
-bool parse(int argc, char **argv, JobOptions &options, bool &inspect,
-           int &status) {
-  CLI::App app("Runs a compiled training step, ranks as threads.", "mt-run");
+/// The flags whose values are converted here.
+struct Flags {
+  std::vector<NumberFlag> numbers;
+  IntegerFlag ranks{"--ranks", "number of ranks; the mesh decides it", 1};
+  IntegerFlag steps{"--steps", "number of steps (10)", 1};
+  IntegerFlag seed{"--seed", "seed of initial values and text windows (0)", 0};
+  bool inspect = false;
+};
+
+std::vector<NumberFlag> numberFlags(JobOptions &options) {
   Hyperparameters &h = options.hyperparameters;
-  NumberFlag numbers[] = {
+  return {
       {"--lr", "learning rate (1e-3)", &h.learningRate, 0, INFINITY,
        "of at least 0"},
       {"--beta1", "decay of the first moment (0.9)", &h.beta1, 0, 1,
@@ -80,40 +86,60 @@ bool parse(int argc, char **argv, JobOptions &options, bool &inspect,
       {"--eps", "added to the root of the second moment (1e-8)", &h.epsilon, 0,
        INFINITY, "of at least 0"},
       {"--weight-decay",
-       "decoupled decay of tensors of two or more dimensions "
-       "(0.1)",
+       "decoupled decay of tensors of two or more dimensions (0.1)",
        &h.weightDecay, 0, INFINITY, "of at least 0"},
       {"--clip-norm", "largest gradient norm, 0 for none (1)", &h.clipNorm, 0,
        INFINITY, "of at least 0"},
       {"--timeout", "seconds to wait for other ranks (60)",
        &options.timeoutSeconds, 1e-3, INFINITY, "of at least 0.001"},
   };
-  IntegerFlag ranks{"--ranks", "number of ranks; the mesh decides it", 1};
-  IntegerFlag steps{"--steps", "number of steps (10)", 1};
-  IntegerFlag seed{"--seed", "seed of initial values and text windows (0)", 0};
+}
 
+void declare(CLI::App &app, JobOptions &options, Flags &flags) {
   app.allow_extras();
   app.add_option("step", options.step, "the compiled step");
   app.add_option("--init", options.init,
                  "folder or file of safetensors with the initial values");
   app.add_option("--data", options.data,
                  ".safetensors with input_ids and labels, or text files");
-  for (IntegerFlag *flag : {&ranks, &steps, &seed})
+  for (IntegerFlag *flag : {&flags.ranks, &flags.steps, &flags.seed})
     app.add_option(flag->name, flag->text, flag->help);
-  for (NumberFlag &flag : numbers)
+  for (NumberFlag &flag : flags.numbers)
     app.add_option(flag.name, flag.text, flag.help);
   app.add_option("--log", options.log, "write a JSON line a step");
   app.add_option("--save", options.save,
                  "folder for model.safetensors after the last step");
   app.add_option("--save-gradients", options.saveGradients,
                  "write the first step's gradients as safetensors");
-  app.add_flag("--inspect", inspect, "print the step's manifest and exit");
+  app.add_flag("--inspect", flags.inspect,
+               "print the step's manifest and exit");
+}
+
+/// Turns the texts of the flags that were given into numbers.
+void convert(const CLI::App &app, const Flags &flags, JobOptions &options) {
+  if (!app.remaining().empty())
+    throw Error(app.remaining()[0] + ": expected one step and known flags, " +
+                "found this");
+  if (options.step.empty())
+    throw Error("step: expected a compiled step, found none");
+  for (const NumberFlag &flag : flags.numbers)
+    if (app.count(flag.name))
+      *flag.value = parseNumber(flag);
+  if (app.count(flags.ranks.name))
+    options.ranks = parseInteger<int64_t>(flags.ranks);
+  if (app.count(flags.steps.name))
+    options.steps = parseInteger<int64_t>(flags.steps);
+  if (app.count(flags.seed.name))
+    options.seed = parseInteger<uint64_t>(flags.seed);
+}
+
+/// Throws CLI::CallForHelp where help is asked for, Error where flags are
+/// wrong.
+void parse(CLI::App &app, int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {
-    std::cout << app.help();
-    status = 0;
-    return false;
+    throw;
   } catch (const CLI::ArgumentMismatch &error) {
     std::string text = error.what();
     throw Error(text.substr(0, text.find(':')) +
@@ -123,39 +149,34 @@ bool parse(int argc, char **argv, JobOptions &options, bool &inspect,
   } catch (const CLI::ParseError &error) {
     throw Error(oneLine(error.what()));
   }
+}
 
-  if (!app.remaining().empty())
-    throw Error(app.remaining()[0] + ": expected one step and known flags, " +
-                "found this");
-  if (options.step.empty())
-    throw Error("step: expected a compiled step, found none");
-  for (const NumberFlag &flag : numbers)
-    if (app.count(flag.name))
-      *flag.value = parseNumber(flag);
-  if (app.count(ranks.name))
-    options.ranks = parseInteger<int64_t>(ranks);
-  if (app.count(steps.name))
-    options.steps = parseInteger<int64_t>(steps);
-  if (app.count(seed.name))
-    options.seed = parseInteger<uint64_t>(seed);
-  return true;
+void run(int argc, char **argv) {
+  JobOptions options;
+  options.progress = &std::cout;
+  options.warnings = &std::cerr;
+  Flags flags;
+  flags.numbers = numberFlags(options);
+  CLI::App app("Runs a compiled training step, ranks as threads.", "mt-run");
+  declare(app, options, flags);
+  try {
+    parse(app, argc, argv);
+  } catch (const CLI::CallForHelp &) {
+    std::cout << app.help();
+    return;
+  }
+  convert(app, flags, options);
+  if (flags.inspect)
+    std::cout << inspectStep(options.step) << std::endl;
+  else
+    runJob(options);
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
-  int status = 0;
   try {
-    JobOptions options;
-    options.progress = &std::cout;
-    options.warnings = &std::cerr;
-    bool inspect = false;
-    if (!parse(argc, argv, options, inspect, status))
-      return status;
-    if (inspect)
-      std::cout << inspectStep(options.step) << std::endl;
-    else
-      runJob(options);
+    run(argc, argv);
     return 0;
   } catch (const std::exception &error) {
     std::cout.flush();
