@@ -19,4 +19,5 @@ void mt::registerAllPasses() {
   registerBuildTrainStep();
   registerPartitionToLocal();
   registerVerifyPhase();
+  registerPlaceCollectives();
 }
