@@ -108,23 +108,17 @@ void StepGenerator::generateReductions(const Sharding &from, StepFn fn) const {
 }
 
 void StepGenerator::generateLocalSteps(const Sharding &from, StepFn fn) const {
-  AxisList free, maskable;
-  for (Axis axis : axes) {
-    if (!from.isReplicatedOn(axis))
-      continue;
-    free.push_back(axis);
-    // A mask that is reduced again would do a slice's work.
-    if (target.getState(axis) == AxisState::Partial &&
-        target.reduction == Reduction::Sum)
-      maskable.push_back(axis);
-  }
+  AxisList free;
+  for (Axis axis : axes)
+    if (from.isReplicatedOn(axis))
+      free.push_back(axis);
+  // A mask that is reduced again would do a slice's work.
+  bool mayMask = target.isPartial() && target.reduction == Reduction::Sum;
   forEachOrderedSubset(free, [&](const AxisList &chosen) {
     for (unsigned dim = 0; dim < from.getRank(); ++dim)
       tryStep({TransitionKind::LocalSlice, chosen, dim, 0, Reduction::Sum, {}},
               from, fn);
-  });
-  forEachOrderedSubset(maskable, [&](const AxisList &chosen) {
-    if (llvm::is_sorted(chosen))
+    if (mayMask && llvm::is_sorted(chosen))
       tryStep({TransitionKind::Mask, chosen, 0, 0, Reduction::Sum, {}}, from,
               fn);
   });
