@@ -14,20 +14,21 @@ using namespace mlir;
 using namespace mt;
 using nlohmann::json;
 
+/// A value in a message. Arrays and objects may be large, and deep.
 static std::string shortText(const json &value) {
   if (value.is_object())
     return "an object";
+  if (value.is_array())
+    return "an array";
   std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
   return text.size() <= 50 ? text : text.substr(0, 47) + "...";
 }
 
-/// What the JSON library says, without its prefixes
-/// `[json.exception.parse_error.101] parse error at `.
+/// What the JSON library says, without its prefix
+/// `[json.exception.parse_error.101] `.
 static std::string describe(const json::exception &exception) {
-  StringRef text = exception.what();
-  text = text.split("] ").second;
-  text.consume_front("parse error at ");
-  return text.str();
+  StringRef text = StringRef(exception.what()).split("] ").second;
+  return text.starts_with("parse error") ? ("a " + text).str() : text.str();
 }
 
 static FailureOr<std::string> findConfigFile(StringRef path,
@@ -66,7 +67,7 @@ FailureOr<Config> Config::read(StringRef path, std::string &error) {
     config.object =
         std::make_shared<json>(json::parse(text.begin(), text.end()));
   } catch (const json::exception &exception) {
-    error = *file + ": expected JSON, found an error at " + describe(exception);
+    error = *file + ": expected JSON, found " + describe(exception);
     return failure();
   }
   if (!config.object->is_object()) {

@@ -75,6 +75,18 @@ static void checkUnsupported(Config &config) {
       config.failExpecting(key, "false, since it is not supported");
 }
 
+/// The width of the feed-forward layers; null is the usual one.
+static int64_t readInner(Config &config, int64_t hidden) {
+  if (config.has("n_inner"))
+    return config.getSize("n_inner");
+  int64_t inner = 4 * hidden;
+  if (inner > Config::maximumSize)
+    config.failExpecting("n_inner", "an integer from 1 to " +
+                                        Twine(Config::maximumSize) +
+                                        " where 4 x n_embd is larger");
+  return inner;
+}
+
 static Gpt2Config readConfig(Config &config) {
   Gpt2Config c;
   c.vocabulary = config.getSize("vocab_size");
@@ -84,7 +96,7 @@ static Gpt2Config readConfig(Config &config) {
   c.hidden = config.getSize("n_embd");
   c.layers = config.getSize("n_layer", std::nullopt, maximumLayers);
   c.heads = config.getSize("n_head");
-  c.inner = config.has("n_inner") ? config.getSize("n_inner") : 4 * c.hidden;
+  c.inner = readInner(config, c.hidden);
   c.epsilon = config.getNumber("layer_norm_epsilon", 1e-5);
   c.deviation = config.getNumber("initializer_range", 0.02);
   c.gelu = readGelu(config);

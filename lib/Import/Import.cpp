@@ -7,6 +7,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace mt;
@@ -43,10 +45,12 @@ static void checkOptions(Config &config, const ImportOptions &options) {
                 Twine(*options.sequence));
   if (options.dtype != "f32" && options.dtype != "f64")
     config.fail("--dtype: expected f32 or f64, found '" + options.dtype + "'");
-  if (options.dropout && *options.dropout != 0)
+  if (options.dropout && *options.dropout != 0) {
+    std::string text;
+    llvm::raw_string_ostream(text) << llvm::format("%g", *options.dropout);
     config.fail(
-        "--dropout: expected 0, since dropout is not supported, found " +
-        std::to_string(*options.dropout));
+        "--dropout: expected 0, since dropout is not supported, found " + text);
+  }
 }
 
 OwningOpRef<ModuleOp> mt::importModel(MLIRContext *context, StringRef path,

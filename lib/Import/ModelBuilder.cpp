@@ -35,7 +35,7 @@ ModelBuilder::ModelBuilder(MLIRContext *context, StringRef kind,
       builder.getNamedAttr("sequence",
                            builder.getI64IntegerAttr(shape.sequence)),
       builder.getNamedAttr("microbatches", builder.getI64IntegerAttr(1))};
-  (*module)->setAttr("mt.model", builder.getDictionaryAttr(description));
+  (*module)->setAttr(attr::model, builder.getDictionaryAttr(description));
   builder.setInsertionPointToStart(module->getBody());
   forward = func::FuncOp::create(builder, getLoc(forwardName), forwardName,
                                  builder.getFunctionType({}, {}));
@@ -52,7 +52,7 @@ Value ModelBuilder::addArgument(StringRef role, StringRef name, Type type,
                                 ParameterAttr parameter) {
   SmallVector<NamedAttribute> attrs = {
       builder.getNamedAttr(attr::role, builder.getStringAttr(role)),
-      builder.getNamedAttr("mt.name", builder.getStringAttr(name))};
+      builder.getNamedAttr(attr::name, builder.getStringAttr(name))};
   if (parameter)
     attrs.push_back(builder.getNamedAttr(attr::parameter, parameter));
   argumentAttrs.push_back(builder.getDictionaryAttr(attrs));
@@ -106,7 +106,7 @@ OwningOpRef<ModuleOp> ModelBuilder::finish(Value loss, Value count) {
   constexpr StringLiteral roles[] = {"loss_sum", "token_count"};
   for (auto [index, role] : llvm::enumerate(roles)) {
     forward.setResultAttr(index, attr::role, builder.getStringAttr(role));
-    forward.setResultAttr(index, "mt.name", builder.getStringAttr(role));
+    forward.setResultAttr(index, attr::name, builder.getStringAttr(role));
   }
   return std::move(module);
 }

@@ -51,8 +51,8 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
   CLI::App app("Writes a Hugging Face model as a module of the mt dialect.",
                "mt-import");
   std::string batch, sequence, dropout;
-  app.add_option("MODEL", arguments.model, "a config.json or a folder with one")
-      ->required();
+  app.add_option("MODEL", arguments.model,
+                 "a config.json or a folder with one (required)");
   app.add_option("--batch", batch, "sequences in a step (8)");
   app.add_option("--seq-len", sequence,
                  "tokens in a sequence (as many as the model has positions)");
@@ -70,6 +70,9 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
     return fail("command line: " + oneLine(error.what()));
   }
 
+  if (arguments.model.empty())
+    return fail("command line: expected MODEL, a config.json or a folder with "
+                "one, found none");
   std::string error;
   if (app.count("--batch") &&
       failed(parseInteger("--batch", batch, options.batch, error)))
@@ -134,10 +137,10 @@ int main(int argc, char **argv) {
       mt::importModel(&context, arguments.model, arguments.options, error);
   if (!module)
     return fail(error);
-  if (std::error_code code = write(*module, arguments.output))
-    return fail(arguments.output +
-                ": expected a file that can be written, "
-                "found '" +
+  const std::string &output = arguments.output;
+  if (std::error_code code = write(*module, output))
+    return fail((output == "-" ? "standard output" : output) +
+                ": expected a file that can be written, found '" +
                 StringRef(code.message()).lower() + "'");
   return 0;
 }
