@@ -1,0 +1,139 @@
+//===- CheckpointMapTest.cpp - parameters and the tensors they come from --===//
+//
+// The parameters of a model must tile the tensors of its checkpoint: every
+// element of every tensor belongs to exactly one parameter.
+//
+//===----------------------------------------------------------------------===//
+
+#include "mt/IR/Mt.h"
+#include "mt/Import/Import.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/MLIRContext.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <map>
+#include <numeric>
+#include <set>
+
+using namespace mlir;
+using namespace mt;
+
+namespace {
+
+const std::string golden = MT_GOLDEN;
+
+/// The shapes of the tensors of a safetensors file.
+std::map<std::string, SmallVector<int64_t>>
+readShapes(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  uint64_t size = 0;
+  file.read(reinterpret_cast<char *>(&size), sizeof(size));
+  std::string header(size, ' ');
+  file.read(header.data(), size);
+  std::map<std::string, SmallVector<int64_t>> shapes;
+  auto tensors = nlohmann::json::parse(header);
+  for (auto &[name, tensor] : tensors.items())
+    if (name != "__metadata__")
+      for (int64_t dim : tensor["shape"].get<std::vector<int64_t>>())
+        shapes[name].push_back(dim);
+  return shapes;
+}
+
+struct Parameter {
+  RankedTensorType type;
+  ParameterAttr attr;
+};
+
+SmallVector<Parameter> getParameters(ModuleOp module) {
+  SmallVector<Parameter> parameters;
+  auto forward = module.lookupSymbol<func::FuncOp>(forwardName);
+  for (BlockArgument argument : forward.getArguments())
+    if (auto attr = forward.getArgAttrOfType<ParameterAttr>(
+            argument.getArgNumber(), attr::parameter))
+      parameters.push_back({cast<RankedTensorType>(argument.getType()), attr});
+  return parameters;
+}
+
+int64_t count(ArrayRef<int64_t> shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t(1),
+                         std::multiplies<>());
+}
+
+/// Adds one to every element of the block.
+void cover(std::vector<int> &covered, CheckpointAttr block) {
+  ArrayRef<int64_t> shape = block.getShape();
+  for (int64_t linear = 0; linear < count(block.getSizes()); ++linear) {
+    int64_t rest = linear, index = 0, stride = 1;
+    for (int dim = shape.size() - 1; dim >= 0; --dim) {
+      index +=
+          (block.getOffsets()[dim] + rest % block.getSizes()[dim]) * stride;
+      rest /= block.getSizes()[dim];
+      stride *= shape[dim];
+    }
+    ASSERT_LT(index, int64_t(covered.size()));
+    ++covered[index];
+  }
+}
+
+TEST(CheckpointMap, TilesTheTensorsOfGpt2) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  std::string error;
+  OwningOpRef<ModuleOp> module =
+      importModel(&context, golden + "/gpt2-tiny", ImportOptions(), error);
+  ASSERT_TRUE(module) << error;
+  auto shapes = readShapes(golden + "/gpt2-tiny/model.safetensors");
+  ASSERT_EQ(shapes.size(), 28u);
+
+  std::map<std::string, std::vector<int>> covered;
+  for (auto &[name, shape] : shapes)
+    covered[name].resize(count(shape));
+  for (Parameter &parameter : getParameters(*module)) {
+    CheckpointAttr block = parameter.attr.getCheckpoint();
+    std::string tensor = block.getTensor().str();
+    SCOPED_TRACE(parameter.attr.getName().str());
+    ASSERT_TRUE(shapes.count(tensor)) << tensor;
+    EXPECT_EQ(block.getShape(), ArrayRef<int64_t>(shapes[tensor]));
+    cover(covered[tensor], block);
+  }
+  for (auto &[name, counts] : covered)
+    EXPECT_TRUE(llvm::all_of(counts, [](int n) { return n == 1; })) << name;
+}
+
+TEST(CheckpointMap, FitsTheParametersUpToPadding) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  std::string error;
+  OwningOpRef<ModuleOp> module =
+      importModel(&context, golden + "/gpt2-tiny", ImportOptions(), error);
+  ASSERT_TRUE(module) << error;
+  std::set<std::string> names;
+  int64_t elements = 0;
+  for (Parameter &parameter : getParameters(*module)) {
+    SCOPED_TRACE(parameter.attr.getName().str());
+    EXPECT_TRUE(names.insert(parameter.attr.getName().str()).second);
+    CheckpointAttr block = parameter.attr.getCheckpoint();
+    SmallVector<int64_t> sizes(block.getSizes());
+    elements += count(sizes);
+    if (block.getTransposed())
+      std::swap(sizes[0], sizes[1]);
+    if (parameter.attr.getName() == "transformer.wte.weight")
+      sizes[0] = 384;
+    EXPECT_EQ(parameter.type.getShape(), ArrayRef<int64_t>(sizes));
+  }
+  // What expected.json says.
+  EXPECT_EQ(elements, 258816);
+}
+
+TEST(CheckpointMap, FailsWithAMessage) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  ImportOptions options;
+  options.batch = 0;
+  std::string error;
+  EXPECT_FALSE(importModel(&context, golden + "/gpt2-tiny", options, error));
+  EXPECT_EQ(error, "--batch: expected an integer from 1 to 16777216, found 0");
+}
+
+} // namespace
