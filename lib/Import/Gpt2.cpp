@@ -128,8 +128,8 @@ static void checkProducts(Config &config, const Gpt2Config &c,
 // Layers
 //===----------------------------------------------------------------------===//
 
-/// One third of the fused queries, keys and values.
 namespace {
+/// One of `count` equal parts of a fused linear layer, by its outputs.
 struct FusedPart {
   std::string tensor;
   int64_t index, count;

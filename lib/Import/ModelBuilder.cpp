@@ -9,7 +9,7 @@ static ArrayRef<int64_t> getShape(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
-/// `shape` with its last dimensions from `first` on replaced by `tail`.
+/// `shape` with its last `dropped` dimensions replaced by `tail`.
 static SmallVector<int64_t> withTail(ArrayRef<int64_t> shape, size_t dropped,
                                      ArrayRef<int64_t> tail) {
   SmallVector<int64_t> result(shape.drop_back(dropped));
