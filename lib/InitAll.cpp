@@ -2,6 +2,7 @@
 
 #include "mt/InitAll.h"
 #include "mt/IR/Mt.h"
+#include "mt/Pipelines/Pipelines.h"
 #include "mt/Transforms/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -20,4 +21,5 @@ void mt::registerAllPasses() {
   registerPartitionToLocal();
   registerVerifyPhase();
   registerPlaceCollectives();
+  registerPipelines();
 }
