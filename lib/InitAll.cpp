@@ -21,5 +21,6 @@ void mt::registerAllPasses() {
   registerPartitionToLocal();
   registerVerifyPhase();
   registerPlaceCollectives();
+  registerBucketCollectives();
   registerPipelines();
 }

@@ -84,7 +84,13 @@ struct PlaceCollectives
   using PlaceCollectivesBase::PlaceCollectivesBase;
 
   void runOnOperation() override {
-    ReshardPlanner planner{Machine()};
+    std::string error;
+    FailureOr<Machine> parsed = parseMachine(machine, error);
+    if (failed(parsed)) {
+      getOperation().emitError(error);
+      return signalPassFailure();
+    }
+    ReshardPlanner planner(*parsed, useIdleAxes);
     SmallVector<ReshardOp> reshards;
     getOperation().walk([&](ReshardOp op) { reshards.push_back(op); });
     int64_t nextId = 0;

@@ -1,4 +1,5 @@
 # Placing, joining and reporting collectives.
 mt_library(MtPlacement
+  BucketCollectives.cpp
   PlaceCollectives.cpp
   LINK MtAnalysis)

@@ -17,7 +17,7 @@
 //
 // An axis on which both layouts are replicated stays so. To cut along it first
 // would make an all-reduce over three or more devices cheaper (its replicas
-// would share the work over links that idle), at three launches for one:
+// would share the work over links that idle), at three steps for one:
 // `useIdleAxes` allows it.
 //
 //===----------------------------------------------------------------------===//

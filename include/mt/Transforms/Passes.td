@@ -128,8 +128,10 @@ def PlaceCollectives : Pass<"mt-place-collectives", "::mlir::ModuleOp"> {
 
     A shortest-path search over layouts (Transition.h lists the steps). The
     cost of a step is its bytes over the axis' bandwidth plus the machine's
-    latency; of equal costs the fewest steps win. Every collective carries a
-    `#mt.traffic`.
+    latency; of equal costs the fewest steps win. An axis on which both layouts
+    are replicated stays so, unless `use-idle-axes`. Every collective carries a
+    `#mt.traffic`, numbered in program order; slices and masks move nothing and
+    carry none.
 
     ```mlir
     // before
@@ -138,22 +140,43 @@ def PlaceCollectives : Pass<"mt-place-collectives", "::mlir::ModuleOp"> {
     %y = mt.reduce_scatter %x over {tp} of #mesh sum dims [0] {traffic = ...} : (tensor<8x16xf32, #x_x_sum_tp>) -> tensor<8x16xf32, #tp_x>
     ```
 
-    Fails when no sequence of steps leads from one layout to the other.
+    Fails when `machine` cannot be read, and when no sequence of steps leads
+    from one layout to the other.
   }];
+  let options = [
+    Option<"machine", "machine", "std::string", "\"\"",
+           "bytes and seconds, as bandwidth=1e11,bandwidth.dp=2.5e10,latency=5e-6">,
+    Option<"useIdleAxes", "use-idle-axes", "bool", "false",
+           "let replicas along an axis share the work of a reduction">
+  ];
 }
 
 def BucketCollectives : Pass<"mt-bucket-collectives", "::mlir::ModuleOp"> {
-  let summary = "launch small independent collectives together";
+  let summary = "launch independent collectives together";
   let description = [{
     Requires phase: placed. Ensures phase: placed.
 
     All-reduces of one block over the same axes, with the same reduction,
     element type and reason, none of which depends on another, become one op of
-    several tensors, if each moves at most `max-bytes`.
+    several tensors, if each moves at most `max-bytes`. So do, whatever they
+    move, the all-gathers of parameters and the reduce-scatters of gradients
+    (`parameters`). The joint op stands where the last one stood, or, if a user
+    in between forbids that, behind the last of its inputs. Its bytes are the
+    sum of all, its layouts those of the first. Collectives are numbered anew.
+
+    ```mlir
+    // before
+    %0 = mt.all_reduce %a over {tp} of #mesh sum {traffic = ...} : (tensor<8xf32, #x_sum_tp>) -> tensor<8xf32, #x>
+    %1 = mt.all_reduce %b over {tp} of #mesh sum {traffic = ...} : (tensor<4xf32, #x_sum_tp>) -> tensor<4xf32, #x>
+    // after
+    %0:2 = mt.all_reduce %a, %b over {tp} of #mesh sum {traffic = ...} : (tensor<8xf32, #x_sum_tp>, tensor<4xf32, #x_sum_tp>) -> (tensor<8xf32, #x>, tensor<4xf32, #x>)
+    ```
   }];
   let options = [
     Option<"maxBytes", "max-bytes", "int64_t", "1048576",
-           "largest payload in bytes of a collective that is joined">
+           "largest payload in bytes of an all-reduce that is joined">,
+    Option<"parameters", "parameters", "bool", "true",
+           "join gathers of parameters and reduce-scatters of gradients">
   ];
 }
 
