@@ -390,15 +390,16 @@ private:
     strategy.tensor = strategy.mesh.findAxis(tensorAxis);
     strategy.sequenceParallel = sequenceParallel;
     strategy.vocabularyParallel = vocabularyParallel;
+    StringRef dataName = dataAxis.getValue(), tensorName = tensorAxis.getValue();
     for (StringAttr axis : strategy.mesh.getAxisNames())
-      if (axis != dataAxis && axis != tensorAxis)
+      if (axis != dataName && axis != tensorName)
         return getOperation()->emitError()
                << "no part of the strategy uses axis '" << axis.getValue()
-               << "', expected axes '" << dataAxis << "' and '" << tensorAxis
+               << "', expected axes '" << dataName << "' and '" << tensorName
                << "'";
     if (sequenceParallel && !strategy.tensor)
       return getOperation()->emitError()
-             << "sequence parallelism needs axis '" << tensorAxis
+             << "sequence parallelism needs axis '" << tensorName
              << "', the mesh has none";
     return success();
   }

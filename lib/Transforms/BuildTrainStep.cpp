@@ -38,6 +38,7 @@ private:
   void accumulateGradients(const Differentiation &differentiation);
   Value accumulateInUnits(Value accumulator, ArrayRef<Value> contributions);
   void accumulateLoss();
+  void nameBuffers();
   void finishMicrobatch();
   void buildUpdate();
 
@@ -200,6 +201,22 @@ void TrainStep::accumulateLoss() {
   accumulate(countResult, "token_count");
 }
 
+/// Arguments that nobody gave a role are parameters or inputs.
+void TrainStep::nameBuffers() {
+  for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i) {
+    if (function.getArgAttr(i, attr::role))
+      continue;
+    auto parameter =
+        function.getArgAttrOfType<ParameterAttr>(i, attr::parameter);
+    argumentAttrs.set(i, attr::role,
+                      builder.getStringAttr(parameter ? "parameter" : "input"));
+    if (!function.getArgAttr(i, attr::name))
+      argumentAttrs.set(i, attr::name,
+                        parameter ? parameter.getName()
+                                  : builder.getStringAttr("arg" + Twine(i)));
+  }
+}
+
 void TrainStep::finishMicrobatch() {
   Block &body = function.getBody().front();
   Operation *terminator = body.getTerminator();
@@ -325,6 +342,7 @@ void TrainStep::buildUpdate() {
 LogicalResult TrainStep::run() {
   if (failed(findLoss()))
     return failure();
+  nameBuffers();
   Differentiation differentiation(function);
   if (failed(differentiation.run(lossResult)))
     return failure();

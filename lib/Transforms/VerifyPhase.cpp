@@ -28,7 +28,6 @@ struct Phase {
 };
 } // namespace
 
-static const StringRef forwardOnly[] = {forwardName};
 static const StringRef stepFunctions[] = {microbatchName, updateName};
 
 //  phase            encoding           constrain reshard collective offset
@@ -123,7 +122,7 @@ struct VerifyPhasePass : public mt::impl::VerifyPhaseBase<VerifyPhasePass> {
         phases, [&](const Phase &entry) { return entry.name == phase; });
     if (found == std::end(phases)) {
       InFlightDiagnostic diag = getOperation()->emitError();
-      diag << "unknown phase '" << phase << "', expected ";
+      diag << "unknown phase '" << phase.getValue() << "', expected ";
       llvm::interleaveComma(phases, diag,
                             [&](const Phase &entry) { diag << entry.name; });
       return signalPassFailure();
@@ -131,7 +130,7 @@ struct VerifyPhasePass : public mt::impl::VerifyPhaseBase<VerifyPhasePass> {
     markAllAnalysesPreserved();
     for (StringRef name : found->functions)
       if (!getOperation().lookupSymbol<func::FuncOp>(name)) {
-        getOperation()->emitError() << "phase '" << phase
+        getOperation()->emitError() << "phase '" << phase.getValue()
                                     << "' has a function '@" << name << "'";
         return signalPassFailure();
       }

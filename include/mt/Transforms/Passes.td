@@ -34,6 +34,7 @@ def AnnotateShardings : Pass<"mt-annotate-shardings", "::mlir::ModuleOp"> {
     Fails when a dimension is not divisible by the axis that is to shard it,
     with the dimension, the size, the axis and the nearest sizes that are.
   }];
+  let dependentDialects = ["::mt::MtDialect"];
   let options = [
     Option<"mesh", "mesh", "std::string", "\"\"", "axes as dp:2,tp:4">,
     Option<"dataAxis", "data-axis", "std::string", "\"dp\"",
