@@ -52,6 +52,7 @@ static void place(OpPassManager &pm) {
   pm.addPass(createPlaceCollectives());
   // Because masks of one scalar are one mask.
   pm.addPass(createCSEPass());
+  pm.addPass(createBucketCollectives());
 }
 
 static void partition(OpPassManager &pm) {

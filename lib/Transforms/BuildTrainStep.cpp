@@ -2,6 +2,7 @@
 
 #include "ArgumentAttrs.h"
 #include "Differentiation.h"
+#include "Update.h"
 #include "mt/Transforms/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -18,13 +19,6 @@ using namespace mlir;
 using namespace mt;
 
 namespace {
-/// A trained parameter and what belongs to it.
-struct Trained {
-  BlockArgument parameter;
-  ParameterAttr attr;
-  RankedTensorType gradientType;
-};
-
 class TrainStep {
 public:
   TrainStep(ModuleOp module, func::FuncOp forward)
@@ -40,13 +34,8 @@ private:
   void accumulateLoss();
   void nameBuffers();
   void finishMicrobatch();
-  void buildUpdate();
 
-  /// A buffer of the step: argument or result with role and name.
-  DictionaryAttr makeBufferAttrs(StringRef role, StringRef name,
-                                 std::optional<unsigned> donated = {});
   BlockArgument addAccumulator(Type type, StringRef role, StringRef name);
-  Type getReplicated(Type type);
 
   ModuleOp module;
   func::FuncOp function;
@@ -54,52 +43,13 @@ private:
   Location loc;
   unsigned lossResult = 0, countResult = 1;
   ArgumentAttrs argumentAttrs;
-  SmallVector<Trained> trained;
+  SmallVector<TrainedParameter> trained;
+  SmallVector<BlockArgument> parameters;
   SmallVector<Value> microbatchResults;
   SmallVector<Attribute> microbatchResultAttrs;
   RankedTensorType lossType, countType;
 };
-
-/// Builds @update: reductions that are left over, norm, clip, optimizer.
-class UpdateBuilder {
-public:
-  UpdateBuilder(OpBuilder &builder, Location loc) : builder(builder), loc(loc) {}
-
-  BlockArgument addArgument(Type type, DictionaryAttr attrs) {
-    argumentAttrs.push_back(attrs);
-    return body->addArgument(type, loc);
-  }
-  void addResult(Value value, DictionaryAttr attrs) {
-    results.push_back(value);
-    resultAttrs.push_back(attrs);
-  }
-
-  OpBuilder &builder;
-  Location loc;
-  Block *body = nullptr;
-  SmallVector<Attribute> argumentAttrs, resultAttrs;
-  SmallVector<Value> results;
-};
 } // namespace
-
-DictionaryAttr TrainStep::makeBufferAttrs(StringRef role, StringRef name,
-                                          std::optional<unsigned> donated) {
-  NamedAttrList attrs;
-  attrs.set(attr::role, builder.getStringAttr(role));
-  attrs.set(attr::name, builder.getStringAttr(name));
-  if (donated)
-    attrs.set(attr::donated, builder.getI64IntegerAttr(*donated));
-  return attrs.getDictionary(builder.getContext());
-}
-
-Type TrainStep::getReplicated(Type type) {
-  ShardingAttr sharding = getSharding(type);
-  auto tensor = cast<RankedTensorType>(type);
-  return sharding ? withSharding(type, Sharding::replicated(sharding.getMesh(),
-                                                            tensor.getRank())
-                                           .toAttr())
-                  : tensor;
-}
 
 LogicalResult TrainStep::findLoss() {
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
@@ -132,7 +82,7 @@ BlockArgument TrainStep::addAccumulator(Type type, StringRef role,
   // The function's type follows its block's arguments at the end.
   BlockArgument argument =
       function.getBody().front().addArgument(type, loc);
-  argumentAttrs.append(makeBufferAttrs(role, name));
+  argumentAttrs.append(makeBufferAttrs(builder, role, name));
   return argument;
 }
 
@@ -171,18 +121,20 @@ void TrainStep::accumulateGradients(const Differentiation &differentiation) {
       continue;
     SmallVector<Type> types = llvm::map_to_vector(
         entry->second, [](Value value) { return value.getType(); });
-    trained.push_back({parameter, attr, getLiftedType(types)});
+    trained.push_back({cast<RankedTensorType>(parameter.getType()), attr,
+                       getLiftedType(types)});
+    parameters.push_back(parameter);
   }
   builder.setInsertionPoint(function.getBody().front().getTerminator());
-  for (Trained &entry : trained) {
+  for (auto [entry, parameter] : llvm::zip_equal(trained, parameters)) {
     Value accumulator = addAccumulator(entry.gradientType, "gradient",
                                        entry.attr.getName().getValue());
     unsigned number = cast<BlockArgument>(accumulator).getArgNumber();
     for (Value contribution :
-         differentiation.getGradients().find(entry.parameter)->second)
+         differentiation.getGradients().find(parameter)->second)
       accumulator = addInUnit(builder, loc, accumulator, contribution);
     microbatchResults.push_back(accumulator);
-    microbatchResultAttrs.push_back(makeBufferAttrs(
+    microbatchResultAttrs.push_back(makeBufferAttrs(builder, 
         "gradient", entry.attr.getName().getValue(), number));
   }
 }
@@ -195,7 +147,7 @@ void TrainStep::accumulateLoss() {
     microbatchResults.push_back(
         AddOp::create(builder, loc, value.getType(), sum, value));
     microbatchResultAttrs.push_back(
-        makeBufferAttrs(role, role, sum.getArgNumber()));
+        makeBufferAttrs(builder, role, role, sum.getArgNumber()));
   };
   accumulate(lossResult, "loss_sum");
   accumulate(countResult, "token_count");
@@ -230,115 +182,6 @@ void TrainStep::finishMicrobatch() {
   function.setResAttrsAttr(builder.getArrayAttr(microbatchResultAttrs));
 }
 
-/// The squares of all gradients, each partial over the axes that shard it,
-/// lifted to the union of those axes and added: replicated ones are masked, so
-/// nothing is counted twice.
-static Value buildSquares(OpBuilder &builder, Location loc,
-                          ArrayRef<Value> gradients, Type scalar) {
-  SmallVector<Value> squares;
-  for (Value gradient : gradients) {
-    OperationState state(loc, SumOfSquaresOp::getOperationName(), gradient,
-                         withSharding(scalar, {}));
-    Operation *op = builder.create(state);
-    (void)setResultShardings(op);
-    squares.push_back(op->getResult(0));
-  }
-  Type lifted = getLiftedType(
-      llvm::map_to_vector(squares, [](Value v) { return v.getType(); }));
-  for (Value &value : squares)
-    value = reshardTo(builder, loc, value, lifted, Reason::GradientNorm,
-                      "mt.sum_of_squares");
-  return sumByLayout(builder, loc, squares).front();
-}
-
-void TrainStep::buildUpdate() {
-  builder.setInsertionPointToEnd(module.getBody());
-  auto update = func::FuncOp::create(builder, loc, updateName,
-                                     builder.getFunctionType({}, {}));
-  update.setPrivate();
-  UpdateBuilder step(builder, loc);
-  step.body = update.addEntryBlock();
-
-  struct Group {
-    Value parameter, gradient, first, second;
-  };
-  SmallVector<Group> groups(trained.size());
-  auto addArguments = [&](StringRef role, Value Group::*member) {
-    for (auto [entry, group] : llvm::zip_equal(trained, groups)) {
-      Type type = role == "gradient" ? Type(entry.gradientType)
-                                     : entry.parameter.getType();
-      NamedAttrList attrs(
-          makeBufferAttrs(role, entry.attr.getName().getValue()));
-      if (role == "parameter")
-        attrs.set(attr::parameter, entry.attr);
-      group.*member =
-          step.addArgument(type, attrs.getDictionary(builder.getContext()));
-    }
-  };
-  addArguments("parameter", &Group::parameter);
-  addArguments("gradient", &Group::gradient);
-  addArguments("first_moment", &Group::first);
-  addArguments("second_moment", &Group::second);
-  Value loss = step.addArgument(lossType, makeBufferAttrs("loss_sum", "loss_sum"));
-  Value count =
-      step.addArgument(countType, makeBufferAttrs("token_count", "token_count"));
-  Type scalar = getReplicated(lossType);
-  ShardingAttr scalarSharding = getSharding(scalar);
-  auto hyperType = RankedTensorType::get(
-      {7}, builder.getF64Type(),
-      scalarSharding
-          ? Sharding::replicated(scalarSharding.getMesh(), 1).toAttr()
-          : ShardingAttr());
-  Value hyper = step.addArgument(
-      hyperType, makeBufferAttrs("hyperparameters", "hyperparameters"));
-
-  builder.setInsertionPointToEnd(step.body);
-  loss = reshardTo(builder, loc, loss, scalar, Reason::Loss, "mt.div");
-  count = reshardTo(builder, loc, count, scalar, Reason::Loss, "mt.clip");
-  SmallVector<Value> reduced;
-  for (Group &group : groups) {
-    group.gradient =
-        reshardTo(builder, loc, group.gradient, group.parameter.getType(),
-                  Reason::GradientReduction, "mt.adamw");
-    reduced.push_back(group.gradient);
-  }
-  Value squares = reshardTo(builder, loc,
-                            buildSquares(builder, loc, reduced, scalar), scalar,
-                            Reason::GradientNorm, "mt.clip");
-  auto clip = ClipOp::create(builder, loc, TypeRange{scalar, scalar}, squares,
-                             count, hyper);
-  SmallVector<SmallVector<Value>, 3> updated(3);
-  for (auto [entry, group] : llvm::zip_equal(trained, groups)) {
-    Type type = group.parameter.getType();
-    bool decay = cast<RankedTensorType>(type).getRank() >= 2;
-    auto adamw = AdamWOp::create(builder, loc, TypeRange{type, type, type},
-                                 group.parameter, group.gradient, group.first,
-                                 group.second, clip.getScale(), hyper, decay);
-    for (unsigned i = 0; i < 3; ++i)
-      updated[i].push_back(adamw.getResult(i));
-  }
-  unsigned number = trained.size();
-  constexpr StringRef roles[] = {"parameter", "first_moment", "second_moment"};
-  const unsigned starts[] = {0, 2 * number, 3 * number};
-  for (unsigned i = 0; i < 3; ++i)
-    for (auto [index, value] : llvm::enumerate(updated[i]))
-      step.addResult(value, makeBufferAttrs(
-                                roles[i],
-                                trained[index].attr.getName().getValue(),
-                                starts[i] + index));
-  step.addResult(DivOp::create(builder, loc, scalar, loss, count),
-                 makeBufferAttrs("loss", "loss"));
-  step.addResult(clip.getNorm(),
-                 makeBufferAttrs("gradient_norm", "gradient_norm"));
-  step.addResult(count, makeBufferAttrs("valid_tokens", "valid_tokens"));
-
-  auto returned = func::ReturnOp::create(builder, loc, step.results);
-  update.setFunctionType(builder.getFunctionType(
-      step.body->getArgumentTypes(), returned.getOperandTypes()));
-  update.setArgAttrsAttr(builder.getArrayAttr(step.argumentAttrs));
-  update.setResAttrsAttr(builder.getArrayAttr(step.resultAttrs));
-}
-
 LogicalResult TrainStep::run() {
   if (failed(findLoss()))
     return failure();
@@ -353,7 +196,7 @@ LogicalResult TrainStep::run() {
               "with 'mt.parameter'";
   accumulateLoss();
   finishMicrobatch();
-  buildUpdate();
+  buildUpdate(module, loc, trained, lossType, countType);
   return success();
 }
 

@@ -15,8 +15,8 @@
 // CHECK: %[[F:.*]]:6 = mt.unit "head" forward
 // CHECK: mt.unit "head" backward
 // CHECK: mt.token_loss_grad
-// CHECK: mt.exp_sum_grad
 // CHECK: mt.pick_grad
+// CHECK: mt.exp_sum_grad
 // CHECK: %[[G:.*]] = mt.linear_grad_weight
 // CHECK: mt.add %{{.*}}, %[[G]]
 // CHECK-LABEL: func.func private @update
