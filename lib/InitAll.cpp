@@ -14,13 +14,6 @@ void mt::registerAllDialects(mlir::DialectRegistry &registry) {
 
 void mt::registerAllPasses() {
   mlir::registerTransformsPasses();
-  registerAnnotateShardings();
-  registerPropagateShardings();
-  registerInsertReshards();
-  registerBuildTrainStep();
-  registerPartitionToLocal();
-  registerVerifyPhase();
-  registerPlaceCollectives();
-  registerBucketCollectives();
+  registerMtTransformsPasses();
   registerPipelines();
 }

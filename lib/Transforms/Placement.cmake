@@ -2,4 +2,5 @@
 mt_library(MtPlacement
   BucketCollectives.cpp
   PlaceCollectives.cpp
+  Report.cpp
   LINK MtAnalysis)

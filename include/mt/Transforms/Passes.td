@@ -209,11 +209,21 @@ def VerifyPhase : Pass<"mt-verify-phase", "::mlir::ModuleOp"> {
 def Report : Pass<"mt-report", "::mlir::ModuleOp"> {
   let summary = "print every collective: where, why, how many bytes";
   let description = [{
-    Requires phase: placed. Changes nothing.
+    Requires phase: placed or local. Ensures phase: the same; changes nothing.
 
-    `text`: a table, equal layers folded. `json`: one object with mesh,
-    collectives, totals and parameters. `remarks`: the same facts as remarks at
-    the ops' locations.
+    `text`: a table, a block of rows for each unit and direction, equal layers
+    folded. `json`: one object with `mesh`, `collectives`, `totals` (of a step)
+    and `parameters`. `remarks`: the same facts as remarks at the ops' locations.
+    Axes are those that the user named; collectives over one device are left
+    out.
+
+    ```
+    transformer.h.0 … transformer.h.11 ×12, forward
+         2 all_reduce         tp             4       1   f32        442368        663552  partial-result     mt.linear
+         2 together                                              884736       1327104  in each
+    ```
+
+    Fails when `format` is none of these or `output` cannot be written.
   }];
   let options = [
     Option<"format", "format", "std::string", "\"text\"",
