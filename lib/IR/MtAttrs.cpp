@@ -102,8 +102,8 @@ LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError,
       return emitError() << "mesh axis '" << name.getValue()
                          << "' is named twice";
     if (size < 1)
-      return emitError() << "mesh axis '" << name.getValue()
-                         << "' has size " << size << ", expected at least 1";
+      return emitError() << "mesh axis '" << name.getValue() << "' has size "
+                         << size << ", expected at least 1";
     if (llvm::MulOverflow(devices, size, devices) || devices > INT32_MAX)
       return emitError() << "mesh has more devices than " << INT32_MAX;
   }
@@ -119,7 +119,8 @@ ArrayRef<unsigned> ShardingAttr::getDimAxes(unsigned dim) const {
   return getShardedAxes().slice(begin, getDimEnds()[dim] - begin);
 }
 
-SmallVector<int64_t> ShardingAttr::getLocalShape(ArrayRef<int64_t> shape) const {
+SmallVector<int64_t>
+ShardingAttr::getLocalShape(ArrayRef<int64_t> shape) const {
   SmallVector<int64_t> local(shape);
   for (auto [dim, size] : llvm::enumerate(local))
     size /= getMesh().getSize(getDimAxes(dim));
@@ -151,8 +152,8 @@ static ParseResult parseAxes(AsmParser &parser, MeshAttr mesh,
     axes.push_back(*axis);
     return success();
   };
-  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Braces,
-                                        parseAxis, " in a list of axes");
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Braces, parseAxis,
+                                        " in a list of axes");
 }
 
 Attribute ShardingAttr::parse(AsmParser &parser, Type) {
@@ -223,7 +224,8 @@ LogicalResult ShardingAttr::verifyEncoding(
                          << " is dynamic, expected a static size";
     if (size % shards != 0)
       return emitError() << "dimension " << dim << " of size " << size
-                         << " is not divisible by " << shards << ", the size of "
+                         << " is not divisible by " << shards
+                         << ", the size of "
                          << axesToString(getMesh(), getDimAxes(dim))
                          << "; the nearest sizes that are: "
                          << size / shards * shards << " and "

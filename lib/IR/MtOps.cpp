@@ -57,8 +57,7 @@ static void printMeshAxes(OpAsmPrinter &printer, Operation *,
 
 static ParseResult parseReductionName(OpAsmParser &parser,
                                       ReductionAttr &reduction) {
-  FailureOr<Reduction> kind =
-      FieldParser<Reduction, Reduction>::parse(parser);
+  FailureOr<Reduction> kind = FieldParser<Reduction, Reduction>::parse(parser);
   if (failed(kind))
     return failure();
   reduction = ReductionAttr::get(parser.getContext(), *kind);
@@ -164,8 +163,8 @@ LogicalResult UnitOp::verify() {
   if (!yield)
     return emitOpError() << "expected its body to end with 'mt.yield'";
   if (yield.getNumOperands() != getNumResults())
-    return emitOpError() << "has " << getNumResults()
-                         << " results and yields " << yield.getNumOperands();
+    return emitOpError() << "has " << getNumResults() << " results and yields "
+                         << yield.getNumOperands();
   for (auto [index, value, result] :
        llvm::enumerate(yield.getValues(), getOutputs()))
     if (value.getType() != result.getType())
@@ -218,8 +217,7 @@ LogicalResult UnitOp::canonicalize(UnitOp op, PatternRewriter &rewriter) {
     if (replacement)
       rewriter.replaceAllUsesWith(argument, replacement);
   slimBody->getOperations().splice(slimBody->end(), body->getOperations());
-  for (auto [slimResult, index] :
-       llvm::zip_equal(slim->getResults(), results))
+  for (auto [slimResult, index] : llvm::zip_equal(slim->getResults(), results))
     rewriter.replaceAllUsesWith(op.getResult(index), slimResult);
   // The old body lost its terminator with its ops; it goes away unseen.
   rewriter.eraseOp(op);
@@ -255,8 +253,8 @@ LogicalResult ReshardOp::verify() {
                          << toSharding.getMesh();
   if (from.getShape() != to.getShape() ||
       from.getElementType() != to.getElementType())
-    return emitOpError() << "changes only the layout, found " << from
-                         << " and " << to;
+    return emitOpError() << "changes only the layout, found " << from << " and "
+                         << to;
   if (toSharding.isPartial() && toSharding.getReduction() != Reduction::Sum &&
       toSharding != fromSharding)
     return emitOpError() << "cannot create a partial "

@@ -45,9 +45,9 @@ void EmbeddingOp::buildGradient(GradientBuilder &g) {
 void LinearOp::buildGradient(GradientBuilder &g) {
   Value dy = g.getCotangent(0);
   if (g.isWanted(0))
-    g.contribute(0, g.create<LinearGradInputOp>(
-                         {getX()}, {dy, g.getPrimal(getWeight())})
-                        .getResult());
+    g.contribute(
+        0, g.create<LinearGradInputOp>({getX()}, {dy, g.getPrimal(getWeight())})
+               .getResult());
   if (g.isWanted(1))
     g.contribute(1, g.create<LinearGradWeightOp>({getWeight()},
                                                  {dy, g.getPrimal(getX())})
@@ -77,10 +77,12 @@ void MulOp::buildGradient(GradientBuilder &g) {
   Value dy = g.getCotangent(0);
   if (g.isWanted(0))
     g.contribute(
-        0, g.create<MulOp>({getLhs()}, {dy, g.getPrimal(getRhs())}).getResult());
+        0,
+        g.create<MulOp>({getLhs()}, {dy, g.getPrimal(getRhs())}).getResult());
   if (g.isWanted(1))
     g.contribute(
-        1, g.create<MulOp>({getRhs()}, {dy, g.getPrimal(getLhs())}).getResult());
+        1,
+        g.create<MulOp>({getRhs()}, {dy, g.getPrimal(getLhs())}).getResult());
 }
 
 void ScaleOp::buildGradient(GradientBuilder &g) {
@@ -98,11 +100,10 @@ void CastOp::buildGradient(GradientBuilder &g) {
 
 void GeluOp::buildGradient(GradientBuilder &g) {
   if (g.isWanted(0))
-    g.contribute(0,
-                 g.create<GeluGradOp>(
-                      {getX()}, {g.getCotangent(0), g.getPrimal(getX())},
-                      select(*this, {"kind"}))
-                     .getResult());
+    g.contribute(0, g.create<GeluGradOp>(
+                         {getX()}, {g.getCotangent(0), g.getPrimal(getX())},
+                         select(*this, {"kind"}))
+                        .getResult());
 }
 
 void LayerNormOp::buildGradient(GradientBuilder &g) {
@@ -115,8 +116,8 @@ void LayerNormOp::buildGradient(GradientBuilder &g) {
                         .getResult());
   if (!g.isWanted(1) && !g.isWanted(2))
     return;
-  auto grad = g.create<LayerNormGradWeightOp>({getWeight(), getBias()},
-                                              {dy, x}, epsilon);
+  auto grad = g.create<LayerNormGradWeightOp>({getWeight(), getBias()}, {dy, x},
+                                              epsilon);
   if (g.isWanted(1))
     g.contribute(1, grad.getWeightGrad());
   if (g.isWanted(2))
@@ -142,9 +143,9 @@ void AttentionOp::buildGradient(GradientBuilder &g) {
   for (Value value : {getQuery(), getKey(), getValue(), getResult(),
                       getLogSumExp(), getQueryPositions(), getKeyPositions()})
     operands.push_back(g.getPrimal(value));
-  auto grad = g.create<AttentionGradOp>({getQuery(), getKey(), getValue()},
-                                        operands,
-                                        select(*this, {"causal", "scale"}));
+  auto grad =
+      g.create<AttentionGradOp>({getQuery(), getKey(), getValue()}, operands,
+                                select(*this, {"causal", "scale"}));
   for (unsigned operand = 0; operand < 3; ++operand)
     if (g.isWanted(operand))
       g.contribute(operand, grad.getResult(operand));
@@ -159,20 +160,20 @@ void RowMaxOp::buildGradient(GradientBuilder &) {}
 
 void ExpSumOp::buildGradient(GradientBuilder &g) {
   if (g.isWanted(0))
-    g.contribute(0, g.create<ExpSumGradOp>(
-                         {getLogits()},
-                         {g.getPrimal(getLogits()), g.getPrimal(getMax()),
-                          g.getCotangent(0)},
-                         select(*this, {"classes"}))
-                        .getResult());
+    g.contribute(
+        0, g.create<ExpSumGradOp>({getLogits()},
+                                  {g.getPrimal(getLogits()),
+                                   g.getPrimal(getMax()), g.getCotangent(0)},
+                                  select(*this, {"classes"}))
+               .getResult());
 }
 
 void PickOp::buildGradient(GradientBuilder &g) {
   if (g.isWanted(0))
-    g.contribute(0, g.create<PickGradOp>(
-                         {getLogits()},
-                         {g.getPrimal(getLabels()), g.getCotangent(0)})
-                        .getResult());
+    g.contribute(
+        0, g.create<PickGradOp>({getLogits()},
+                                {g.getPrimal(getLabels()), g.getCotangent(0)})
+               .getResult());
 }
 
 void TokenLossOp::buildGradient(GradientBuilder &g) {

@@ -10,7 +10,7 @@ using namespace mt;
 
 #define MT_RULE(Op, ...)                                                       \
   ShardingRule Op::getShardingRule() {                                         \
-    [[maybe_unused]] auto rule = [&](llvm::StringRef spec) {                                    \
+    [[maybe_unused]] auto rule = [&](llvm::StringRef spec) {                   \
       return ShardingRule(*this, spec);                                        \
     };                                                                         \
     return __VA_ARGS__;                                                        \

@@ -114,8 +114,8 @@ FailureOr<MeshAttr> mt::splitMeshAxis(MeshAttr mesh, Axis axis,
       continue;
     }
     for (auto [name, size] : llvm::zip_equal(names, sizes)) {
-      newNames.push_back(StringAttr::get(
-          mesh.getContext(), mesh.getAxisName(axis) + "." + name));
+      newNames.push_back(StringAttr::get(mesh.getContext(),
+                                         mesh.getAxisName(axis) + "." + name));
       newSizes.push_back(size);
     }
   }
@@ -132,10 +132,9 @@ MeshAttr mt::parseMesh(MLIRContext *context, StringRef text,
     auto [name, sizeText] = entry.split(entry.contains('=') ? '=' : ':');
     name = name.trim();
     int64_t size = 0;
-    bool isName = !name.empty() && llvm::isAlpha(name.front()) &&
-                  llvm::all_of(name, [](char c) {
-                    return llvm::isAlnum(c) || c == '_';
-                  });
+    bool isName =
+        !name.empty() && llvm::isAlpha(name.front()) &&
+        llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; });
     if (!isName || sizeText.trim().getAsInteger(10, size) || size < 1) {
       error = ("expected axes as 'dp=2,tp=4', found '" + entry + "'").str();
       return nullptr;

@@ -115,7 +115,8 @@ ShardingRule::ShardingRule(Operation *op, StringRef spec) {
 
 void ShardingRule::inferFactorSizes(Operation *op) {
   auto visit = [&](const TensorFactors &tensor, Value value, bool groups) {
-    ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();
+    ArrayRef<int64_t> shape =
+        cast<RankedTensorType>(value.getType()).getShape();
     if (shape.size() != tensor.size())
       return;
     for (auto [dim, size] : llvm::zip_equal(tensor, shape)) {
@@ -283,8 +284,8 @@ LogicalResult Inference::collectOperand(unsigned operand) {
   ShardingAttr layout = operands[operand];
   for (auto [dim, dimFactors] : llvm::enumerate(tensor)) {
     ShardingRule::FactorAxes split(rule.getNumFactors());
-    if (failed(rule.splitDimAxes(mesh, dimFactors, layout.getDimAxes(dim),
-                                 split)))
+    if (failed(
+            rule.splitDimAxes(mesh, dimFactors, layout.getDimAxes(dim), split)))
       return emitError() << "dimension " << dim << " of operand " << operand
                          << " is sharded over "
                          << axesToString(mesh, layout.getDimAxes(dim))
@@ -301,12 +302,11 @@ LogicalResult Inference::collectOperand(unsigned operand) {
         continue;
       Sharding wanted(layout);
       wanted.dims[dim] = axes[factor];
-      return suggest(emitError()
-                         << describe(here) << " is sharded over "
-                         << axesToString(mesh, split[factor]) << ", but "
-                         << describe(*sightings[factor])
-                         << ", with which it is paired, over "
-                         << axesToString(mesh, axes[factor]),
+      return suggest(emitError() << describe(here) << " is sharded over "
+                                 << axesToString(mesh, split[factor])
+                                 << ", but " << describe(*sightings[factor])
+                                 << ", with which it is paired, over "
+                                 << axesToString(mesh, axes[factor]),
                      operand, wanted);
     }
   }
@@ -327,8 +327,8 @@ LogicalResult Inference::collectFreeAxes() {
       continue;
     for (auto [dim, dimFactors] : llvm::enumerate(tensor)) {
       ShardingRule::FactorAxes split(rule.getNumFactors());
-      if (failed(rule.splitDimAxes(mesh, dimFactors, hint.getDimAxes(dim),
-                                   split)))
+      if (failed(
+              rule.splitDimAxes(mesh, dimFactors, hint.getDimAxes(dim), split)))
         continue;
       for (unsigned factor : dimFactors)
         if (!rule.factors[factor].inOperands && !sightings[factor]) {
@@ -360,8 +360,7 @@ LogicalResult Inference::checkFactors() {
       const Sighting &other = *sightings[*users[axis]];
       InFlightDiagnostic diag = emitError();
       diag << "axis " << name(axis) << " shards " << describe(other) << " and "
-           << describe(seen)
-           << ", which are different factors of the product";
+           << describe(seen) << ", which are different factors of the product";
       unsigned culprit = other.operand.value_or(seen.operand.value_or(0));
       return suggest(std::move(diag), culprit, without(culprit, axis));
     }
@@ -374,27 +373,26 @@ LogicalResult Inference::collectPartialOf(unsigned operand, Axis axis) {
   ShardingRule::Role role = rule.roles[operand];
   if (role == ShardingRule::Role::Plain ||
       layout.getReduction() != Reduction::Sum)
-    return suggest(emitError()
-                       << "operand " << operand << " is partial "
-                       << stringifyReduction(layout.getReduction())
-                       << " over axis " << name(axis)
-                       << ", and the op is not linear in it",
+    return suggest(emitError() << "operand " << operand << " is partial "
+                               << stringifyReduction(layout.getReduction())
+                               << " over axis " << name(axis)
+                               << ", and the op is not linear in it",
                    operand, without(operand, axis));
   if (users[axis])
-    return suggest(emitError() << "operand " << operand
-                               << " is partial over axis " << name(axis)
-                               << ", which shards "
-                               << describe(*sightings[*users[axis]]),
+    return suggest(emitError()
+                       << "operand " << operand << " is partial over axis "
+                       << name(axis) << ", which shards "
+                       << describe(*sightings[*users[axis]]),
                    operand, without(operand, axis));
   if (role == ShardingRule::Role::Linear)
     for (auto [other, otherLayout] : llvm::enumerate(operands))
       if (other != operand && other < rule.getNumOperands() &&
           llvm::is_contained(otherLayout.getPartialAxes(), axis))
-        return suggest(emitError() << "operands " << std::min<unsigned>(operand, other)
-                                   << " and " << std::max<unsigned>(operand, other)
-                                   << " are both partial over axis "
-                                   << name(axis)
-                                   << ": a product of sums is not a sum",
+        return suggest(emitError()
+                           << "operands " << std::min<unsigned>(operand, other)
+                           << " and " << std::max<unsigned>(operand, other)
+                           << " are both partial over axis " << name(axis)
+                           << ": a product of sums is not a sum",
                        other, without(other, axis));
   if (!llvm::is_contained(partial, axis))
     partial.push_back(axis);
@@ -412,10 +410,10 @@ LogicalResult Inference::checkAdditive() {
       unsigned summand = 0;
       while (!llvm::is_contained(operands[summand].getPartialAxes(), axis))
         ++summand;
-      return suggest(emitError()
-                         << "operand " << summand << " is partial sum over axis "
-                         << name(axis) << " and operand " << operand
-                         << " is not: it would be added once a device",
+      return suggest(emitError() << "operand " << summand
+                                 << " is partial sum over axis " << name(axis)
+                                 << " and operand " << operand
+                                 << " is not: it would be added once a device",
                      summand, without(summand, axis));
     }
   }
@@ -502,37 +500,38 @@ static void collectAxes(const ShardingRule &rule, const TensorFactors &tensor,
   }
 }
 
-SmallVector<Sharding>
-mt::getRequiredOperands(const ShardingRule &rule,
-                        ArrayRef<ShardingAttr> operands,
-                        ArrayRef<ShardingAttr> results) {
+SmallVector<Sharding> mt::getRequiredOperands(const ShardingRule &rule,
+                                              ArrayRef<ShardingAttr> operands,
+                                              ArrayRef<ShardingAttr> results) {
   MeshAttr mesh = results.front().getMesh();
   ShardingRule::FactorAxes axes(rule.getNumFactors());
   SmallVector<bool> visible(rule.getNumFactors(), false);
   AxisList used, partial;
   for (auto [tensor, layout] : llvm::zip_equal(rule.results, results)) {
-    collectAxes(rule, tensor, layout, [&](unsigned factor, const AxisList &list) {
-      visible[factor] = true;
-      axes[factor] = list;
-    });
+    collectAxes(rule, tensor, layout,
+                [&](unsigned factor, const AxisList &list) {
+                  visible[factor] = true;
+                  axes[factor] = list;
+                });
     for (Axis axis : layout.getPartialAxes())
       if (!llvm::is_contained(partial, axis))
         partial.push_back(axis);
   }
   for (auto [tensor, layout] : llvm::zip_equal(rule.operands, operands))
-    collectAxes(rule, tensor, layout, [&](unsigned factor, const AxisList &list) {
-      if (visible[factor] || !axes[factor].empty() ||
-          !rule.factors[factor].reduction)
-        return;
-      bool summed = llvm::all_of(list, [&](Axis axis) {
-        return llvm::is_contained(partial, axis) &&
-               !llvm::is_contained(used, axis);
-      });
-      if (!summed)
-        return;
-      axes[factor] = list;
-      llvm::append_range(used, list);
-    });
+    collectAxes(rule, tensor, layout,
+                [&](unsigned factor, const AxisList &list) {
+                  if (visible[factor] || !axes[factor].empty() ||
+                      !rule.factors[factor].reduction)
+                    return;
+                  bool summed = llvm::all_of(list, [&](Axis axis) {
+                    return llvm::is_contained(partial, axis) &&
+                           !llvm::is_contained(used, axis);
+                  });
+                  if (!summed)
+                    return;
+                  axes[factor] = list;
+                  llvm::append_range(used, list);
+                });
 
   SmallVector<Sharding> required;
   for (auto [index, tensor] : llvm::enumerate(rule.operands)) {
@@ -540,10 +539,10 @@ mt::getRequiredOperands(const ShardingRule &rule,
     for (Axis axis : partial) {
       if (llvm::is_contained(used, axis))
         continue;
-      bool carries = rule.roles[index] == ShardingRule::Role::Additive ||
-                     (rule.roles[index] == ShardingRule::Role::Linear &&
-                      llvm::is_contained(operands[index].getPartialAxes(),
-                                         axis));
+      bool carries =
+          rule.roles[index] == ShardingRule::Role::Additive ||
+          (rule.roles[index] == ShardingRule::Role::Linear &&
+           llvm::is_contained(operands[index].getPartialAxes(), axis));
       if (carries)
         layout.addPartial(axis);
     }

@@ -20,8 +20,8 @@ static SmallVector<RuledTensor> getRuledTensors(Operation *op,
                                                 const ShardingRule &rule) {
   SmallVector<RuledTensor> tensors;
   for (auto [index, factors] : llvm::enumerate(rule.operands))
-    tensors.push_back({&factors, op->getOperand(index),
-                       "operand " + std::to_string(index)});
+    tensors.push_back(
+        {&factors, op->getOperand(index), "operand " + std::to_string(index)});
   for (auto [index, factors] : llvm::enumerate(rule.results))
     tensors.push_back({&factors, op->getResult(index),
                        rule.getNumResults() == 1
@@ -36,18 +36,17 @@ static LogicalResult verifyShapes(Operation *op, const ShardingRule &rule,
     ArrayRef<int64_t> shape =
         cast<RankedTensorType>(tensor.value.getType()).getShape();
     if (shape.size() != tensor.factors->size())
-      return op->emitOpError() << tensor.name << " has " << shape.size()
-                               << " dimensions, expected "
-                               << tensor.factors->size();
+      return op->emitOpError()
+             << tensor.name << " has " << shape.size()
+             << " dimensions, expected " << tensor.factors->size();
     for (auto [dim, factors] : llvm::enumerate(*tensor.factors)) {
       int64_t expected = 1;
       for (unsigned factor : factors)
         expected *= rule.factors[factor].size;
       if (shape[dim] != expected)
-        return op->emitOpError()
-               << "dimension " << dim << " of " << tensor.name << " has size "
-               << shape[dim] << ", expected " << expected
-               << " from the other tensors";
+        return op->emitOpError() << "dimension " << dim << " of " << tensor.name
+                                 << " has size " << shape[dim] << ", expected "
+                                 << expected << " from the other tensors";
     }
   }
   return success();

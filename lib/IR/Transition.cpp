@@ -150,8 +150,8 @@ mt::computePermutation(const Sharding &from, const Sharding &to,
   bool samePieces =
       from.toAttr().getLocalShape(shape) == to.toAttr().getLocalShape(shape) &&
       from.mesh.getSize(from.partial) == to.mesh.getSize(to.partial);
-  bool sameReduction = from.reduction == to.reduction ||
-                       from.mesh.getSize(from.partial) == 1;
+  bool sameReduction =
+      from.reduction == to.reduction || from.mesh.getSize(from.partial) == 1;
   if (!samePieces || !sameReduction)
     return failure();
   int64_t devices = from.mesh.getNumDevices();
@@ -228,33 +228,56 @@ static AxisList toAxisList(ArrayRef<int32_t> axes) {
 }
 
 Transition AllReduceOp::getTransition(unsigned) {
-  return {TransitionKind::AllReduce, toAxisList(getAxes()), 0, 0,
-          getReduction(), {}};
+  return {TransitionKind::AllReduce,
+          toAxisList(getAxes()),
+          0,
+          0,
+          getReduction(),
+          {}};
 }
 Transition AllGatherOp::getTransition(unsigned tensor) {
-  return {TransitionKind::AllGather, toAxisList(getAxes()),
-          unsigned(getDims()[tensor]), 0, Reduction::Sum, {}};
+  return {TransitionKind::AllGather,
+          toAxisList(getAxes()),
+          unsigned(getDims()[tensor]),
+          0,
+          Reduction::Sum,
+          {}};
 }
 Transition ReduceScatterOp::getTransition(unsigned tensor) {
-  return {TransitionKind::ReduceScatter, toAxisList(getAxes()),
-          unsigned(getDims()[tensor]), 0, getReduction(), {}};
+  return {TransitionKind::ReduceScatter,
+          toAxisList(getAxes()),
+          unsigned(getDims()[tensor]),
+          0,
+          getReduction(),
+          {}};
 }
 Transition AllToAllOp::getTransition(unsigned tensor) {
-  return {TransitionKind::AllToAll, toAxisList(getAxes()),
-          unsigned(getConcatDims()[tensor]), unsigned(getSplitDims()[tensor]),
-          Reduction::Sum, {}};
+  return {TransitionKind::AllToAll,
+          toAxisList(getAxes()),
+          unsigned(getConcatDims()[tensor]),
+          unsigned(getSplitDims()[tensor]),
+          Reduction::Sum,
+          {}};
 }
 Transition CollectivePermuteOp::getTransition(unsigned) {
-  return {TransitionKind::Permute, toAxisList(getAxes()), 0, 0, Reduction::Sum,
+  return {TransitionKind::Permute,
+          toAxisList(getAxes()),
+          0,
+          0,
+          Reduction::Sum,
           SmallVector<int64_t, 0>(getSources())};
 }
 Transition LocalSliceOp::getTransition(unsigned) {
-  return {TransitionKind::LocalSlice, toAxisList(getAxes()),
-          unsigned(getDim()), 0, Reduction::Sum, {}};
+  return {TransitionKind::LocalSlice,
+          toAxisList(getAxes()),
+          unsigned(getDim()),
+          0,
+          Reduction::Sum,
+          {}};
 }
 Transition MaskOp::getTransition(unsigned) {
-  return {TransitionKind::Mask, toAxisList(getAxes()), 0, 0, Reduction::Sum,
-          {}};
+  return {
+      TransitionKind::Mask, toAxisList(getAxes()), 0, 0, Reduction::Sum, {}};
 }
 
 /// The shape of one device's result.
@@ -307,19 +330,18 @@ static LogicalResult verifyLocalShapes(Operation *op, unsigned tensor,
   auto from = cast<RankedTensorType>(op->getOperand(tensor).getType());
   auto to = cast<RankedTensorType>(op->getResult(tensor).getType());
   if (from.getElementType() != to.getElementType())
-    return op->emitOpError() << "changes only the layout, found " << from
-                             << " and " << to;
+    return op->emitOpError()
+           << "changes only the layout, found " << from << " and " << to;
   for (unsigned dim : getDims(transition))
     if (dim >= from.getRank())
-      return op->emitOpError() << "tensor " << tensor << " has no dimension "
-                               << dim;
+      return op->emitOpError()
+             << "tensor " << tensor << " has no dimension " << dim;
   FailureOr<SmallVector<int64_t>> shape =
       getLocalResultShape(transition, groupSize, from.getShape());
   if (failed(shape) || ArrayRef<int64_t>(*shape) != to.getShape())
-    return op->emitOpError()
-           << "result " << tensor << " has type " << to
-           << ", which does not follow from " << from << " and a group of "
-           << groupSize;
+    return op->emitOpError() << "result " << tensor << " has type " << to
+                             << ", which does not follow from " << from
+                             << " and a group of " << groupSize;
   return success();
 }
 
@@ -330,9 +352,8 @@ static LogicalResult verifyPermutedLayouts(Operation *op, unsigned tensor,
   FailureOr<SmallVector<int64_t>> sources =
       computePermutation(Sharding(from), Sharding(to), type.getShape());
   if (failed(sources) || *sources != ArrayRef<int64_t>(transition.sources))
-    return op->emitOpError()
-           << "sources do not turn " << from.getLayoutString() << " into "
-           << to.getLayoutString();
+    return op->emitOpError() << "sources do not turn " << from.getLayoutString()
+                             << " into " << to.getLayoutString();
   return success();
 }
 
@@ -342,8 +363,8 @@ static LogicalResult verifyLayouts(Operation *op, unsigned tensor,
   ShardingAttr from = getSharding(op->getOperand(tensor));
   ShardingAttr to = getSharding(op->getResult(tensor));
   if (!from || !to || from.getMesh() != mesh || to.getMesh() != mesh)
-    return op->emitOpError() << "tensor " << tensor
-                             << ": expected encodings on the op's mesh";
+    return op->emitOpError()
+           << "tensor " << tensor << ": expected encodings on the op's mesh";
   if (transition.kind == TransitionKind::Permute)
     return verifyPermutedLayouts(op, tensor, transition, from, to);
   std::string why;
@@ -371,9 +392,9 @@ static LogicalResult verifyDimLists(Operation *op, unsigned tensors) {
     if (!list || name == "sources")
       continue;
     if (list.size() != int64_t(tensors))
-      return op->emitOpError() << "lists " << list.size() << " " << name
-                               << ", expected one for each of " << tensors
-                               << " tensors";
+      return op->emitOpError()
+             << "lists " << list.size() << " " << name
+             << ", expected one for each of " << tensors << " tensors";
     if (llvm::any_of(list.asArrayRef(), [](int64_t dim) { return dim < 0; }))
       return op->emitOpError() << "expected dimensions of at least 0";
   }
@@ -384,11 +405,11 @@ static LogicalResult verifyAxes(Operation *op, MeshAttr mesh,
                                 ArrayRef<Axis> axes) {
   for (auto [index, axis] : llvm::enumerate(axes)) {
     if (axis >= mesh.getNumAxes())
-      return op->emitOpError() << "axis number " << axis
-                               << " is not in the mesh";
+      return op->emitOpError()
+             << "axis number " << axis << " is not in the mesh";
     if (llvm::is_contained(axes.take_front(index), axis))
-      return op->emitOpError() << "axis '" << mesh.getAxisName(axis)
-                               << "' is named twice";
+      return op->emitOpError()
+             << "axis '" << mesh.getAxisName(axis) << "' is named twice";
   }
   if (axes.empty())
     return op->emitOpError() << "expected at least one axis";
@@ -400,8 +421,8 @@ static LogicalResult verifyStep(Operation *op, const Transition &transition,
                                 MeshAttr mesh) {
   if (transition.kind == TransitionKind::AllToAll &&
       transition.dim == transition.splitDim)
-    return op->emitOpError() << "splits dimension " << transition.splitDim
-                             << ", which it joins";
+    return op->emitOpError()
+           << "splits dimension " << transition.splitDim << ", which it joins";
   if (transition.kind != TransitionKind::Permute)
     return success();
   // The sources are devices: the group is the whole mesh.
@@ -414,8 +435,8 @@ static LogicalResult verifyStep(Operation *op, const Transition &transition,
     if (source >= 0 && source < devices)
       sent.set(source);
   if (int64_t(transition.sources.size()) != devices || !sent.all())
-    return op->emitOpError() << "expected as sources each of the " << devices
-                             << " devices once";
+    return op->emitOpError()
+           << "expected as sources each of the " << devices << " devices once";
   return success();
 }
 

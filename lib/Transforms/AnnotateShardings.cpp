@@ -38,7 +38,8 @@ struct Place {
 class Annotation {
 public:
   Annotation(func::FuncOp function, const Strategy &strategy)
-      : function(function), strategy(strategy), builder(function.getContext()) {}
+      : function(function), strategy(strategy), builder(function.getContext()) {
+  }
 
   LogicalResult run();
 
@@ -93,8 +94,8 @@ Value Annotation::getRoot(Value value) {
 
 bool Annotation::isParameter(Value root) {
   auto argument = dyn_cast<BlockArgument>(root);
-  return argument && function.getArgAttr(argument.getArgNumber(),
-                                         attr::parameter);
+  return argument &&
+         function.getArgAttr(argument.getArgNumber(), attr::parameter);
 }
 
 /// The uses of a value by ops that are no structure: through units.
@@ -233,10 +234,10 @@ LogicalResult Annotation::annotateLinears() {
         cast<RankedTensorType>(linear.getResult().getType()).getRank() - 1;
     Walk walk = walkFeatures({linear.getResult(), last});
     bool head = walk.reachesLoss && walk.ends.empty();
-    bool pair = !walk.ends.empty() &&
-                llvm::none_of(walk.ends, [&](LinearOp end) {
-                  return columns.contains(end);
-                });
+    bool pair =
+        !walk.ends.empty() && llvm::none_of(walk.ends, [&](LinearOp end) {
+          return columns.contains(end);
+        });
     if (!isParameter(weight) || !(pair || head) ||
         (head && !strategy.vocabularyParallel))
       continue;
@@ -285,14 +286,14 @@ LogicalResult Annotation::constrain(Value value) {
     layout.dims[0].push_back(*strategy.data);
   if (strategy.sequenceParallel && type.getRank() > 1) {
     unsigned sequence = type.getRank() > 2 ? 1 : 0;
-    if (failed(shard({value, sequence}, value.getDefiningOp(),
-                     *strategy.tensor)))
+    if (failed(
+            shard({value, sequence}, value.getDefiningOp(), *strategy.tensor)))
       return failure();
     layout.dims[sequence].push_back(*strategy.tensor);
   }
   builder.setInsertionPointAfterValue(value);
-  auto op = ConstrainOp::create(builder, value.getLoc(), value,
-                                layout.toAttr());
+  auto op =
+      ConstrainOp::create(builder, value.getLoc(), value, layout.toAttr());
   value.replaceUsesWithIf(op.getResult(), [&](OpOperand &use) {
     Operation *user = use.getOwner();
     return user != op && !(user->getNumResults() == 1 &&
@@ -341,10 +342,9 @@ LogicalResult Annotation::writeArguments() {
         failed(shard({argument, 0}, nullptr, *strategy.data)))
       return failure();
     auto entry = layouts.find(argument);
-    Sharding layout =
-        entry != layouts.end()
-            ? entry->second
-            : Sharding::replicated(strategy.mesh, type.getRank());
+    Sharding layout = entry != layouts.end()
+                          ? entry->second
+                          : Sharding::replicated(strategy.mesh, type.getRank());
     attrs.set(number, attr::sharding, layout.toAttr());
   }
   attrs.write();
@@ -390,7 +390,8 @@ private:
     strategy.tensor = strategy.mesh.findAxis(tensorAxis);
     strategy.sequenceParallel = sequenceParallel;
     strategy.vocabularyParallel = vocabularyParallel;
-    StringRef dataName = dataAxis.getValue(), tensorName = tensorAxis.getValue();
+    StringRef dataName = dataAxis.getValue(),
+              tensorName = tensorAxis.getValue();
     for (StringAttr axis : strategy.mesh.getAxisNames())
       if (axis != dataName && axis != tensorName)
         return getOperation()->emitError()

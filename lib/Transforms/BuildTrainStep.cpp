@@ -65,10 +65,10 @@ LogicalResult TrainStep::findLoss() {
            << "expected two results, the loss' sum and the number of tokens, "
               "found "
            << terminator->getNumOperands();
-  lossType = dyn_cast<RankedTensorType>(
-      terminator->getOperand(lossResult).getType());
-  countType = dyn_cast<RankedTensorType>(
-      terminator->getOperand(countResult).getType());
+  lossType =
+      dyn_cast<RankedTensorType>(terminator->getOperand(lossResult).getType());
+  countType =
+      dyn_cast<RankedTensorType>(terminator->getOperand(countResult).getType());
   for (RankedTensorType type : {lossType, countType})
     if (!type || type.getRank() != 0 || !type.getElementType().isF64())
       return function.emitError() << "expected the loss' sum and the number of "
@@ -80,8 +80,7 @@ LogicalResult TrainStep::findLoss() {
 BlockArgument TrainStep::addAccumulator(Type type, StringRef role,
                                         StringRef name) {
   // The function's type follows its block's arguments at the end.
-  BlockArgument argument =
-      function.getBody().front().addArgument(type, loc);
+  BlockArgument argument = function.getBody().front().addArgument(type, loc);
   argumentAttrs.append(makeBufferAttrs(builder, role, name));
   return argument;
 }
@@ -134,8 +133,8 @@ void TrainStep::accumulateGradients(const Differentiation &differentiation) {
          differentiation.getGradients().find(parameter)->second)
       accumulator = addInUnit(builder, loc, accumulator, contribution);
     microbatchResults.push_back(accumulator);
-    microbatchResultAttrs.push_back(makeBufferAttrs(builder, 
-        "gradient", entry.attr.getName().getValue(), number));
+    microbatchResultAttrs.push_back(makeBufferAttrs(
+        builder, "gradient", entry.attr.getName().getValue(), number));
   }
 }
 
@@ -206,8 +205,8 @@ struct BuildTrainStepPass
   void runOnOperation() override {
     auto forward = getOperation().lookupSymbol<func::FuncOp>(forwardName);
     if (!forward || forward.isDeclaration()) {
-      getOperation()->emitError() << "expected a function '@" << forwardName
-                                  << "' to differentiate";
+      getOperation()->emitError()
+          << "expected a function '@" << forwardName << "' to differentiate";
       return signalPassFailure();
     }
     if (failed(TrainStep(getOperation(), forward).run()))

@@ -62,9 +62,8 @@ static bool canLift(Value value, Value like, RankedTensorType pin) {
     return false;
   Sharding layout(own), target(getSharding(pin));
   return layout.dims == Sharding(getSharding(like)).dims &&
-         llvm::all_of(layout.partial, [&](Axis axis) {
-           return target.isReplicatedOn(axis);
-         });
+         llvm::all_of(layout.partial,
+                      [&](Axis axis) { return target.isReplicatedOn(axis); });
 }
 
 /// Adds contributions of different layouts and brings the sum to `pin`.
@@ -81,14 +80,14 @@ static Value sumToPin(OpBuilder &builder, Location loc, ArrayRef<Value> values,
         llvm::map_to_vector(liftable, [](Value v) { return v.getType(); });
     Type lifted = getLiftedType(types);
     for (Value &value : liftable)
-      value = reshardTo(builder, loc, value, lifted, Reason::Cotangent,
-                        demandedBy);
+      value =
+          reshardTo(builder, loc, value, lifted, Reason::Cotangent, demandedBy);
     liftable = sumByLayout(builder, loc, liftable);
   }
   SmallVector<Value> pinned;
   for (Value value : llvm::concat<Value>(liftable, rest))
-    pinned.push_back(reshardTo(builder, loc, value, pin, Reason::Cotangent,
-                               demandedBy));
+    pinned.push_back(
+        reshardTo(builder, loc, value, pin, Reason::Cotangent, demandedBy));
   return sumByLayout(builder, loc, pinned).front();
 }
 
@@ -233,13 +232,13 @@ Value Differentiation::getPrimal(Scope &scope, Value value) {
     primal = import(scope, scope.unit.getInputs()[argument.getArgNumber()]);
   } else if (reshard && enlarges(reshard)) {
     Value source = getPrimal(scope, reshard.getX());
-    primal = ReshardOp::create(builder, reshard.getLoc(), value.getType(),
-                               source, Reason::Regather,
-                               reshard.getDemandedBy());
+    primal =
+        ReshardOp::create(builder, reshard.getLoc(), value.getType(), source,
+                          Reason::Regather, reshard.getDemandedBy());
   } else if (scope.unit && def && def->getNumOperands() == 0) {
     // Made from nothing: made again rather than saved.
-    primal = builder.clone(*def)->getResult(
-        cast<OpResult>(value).getResultNumber());
+    primal =
+        builder.clone(*def)->getResult(cast<OpResult>(value).getResultNumber());
   } else {
     primal = import(scope, value);
   }
@@ -338,8 +337,8 @@ UnitOp Differentiation::saveValues(Scope &scope) {
 LogicalResult Differentiation::finishUnit(Scope &scope) {
   SmallVector<std::pair<Value, Value>> results;
   collectInputCotangents(scope, results);
-  SmallVector<Value> yielded = llvm::map_to_vector(
-      results, [](auto &entry) { return entry.second; });
+  SmallVector<Value> yielded =
+      llvm::map_to_vector(results, [](auto &entry) { return entry.second; });
   YieldOp::create(builder, scope.unit.getLoc(), yielded);
 
   Block *functionBody = &function.getBody().front();
@@ -347,9 +346,8 @@ LogicalResult Differentiation::finishUnit(Scope &scope) {
   builder.setInsertionPoint(functionBody->getTerminator());
   SmallVector<Type> types =
       llvm::map_to_vector(yielded, [](Value v) { return v.getType(); });
-  auto backward =
-      UnitOp::create(builder, forward.getLoc(), forward.getName(),
-                     Direction::Backward, types, scope.inputs);
+  auto backward = UnitOp::create(builder, forward.getLoc(), forward.getName(),
+                                 Direction::Backward, types, scope.inputs);
   // The unit's own empty block makes way for the one that was built.
   backward.getBody().front().erase();
   backward.getBody().push_back(scope.body);
@@ -374,8 +372,7 @@ LogicalResult Differentiation::visitUnit(UnitOp unit) {
   scope.body = new Block();
   builder.setInsertionPointToEnd(scope.body);
   importResultCotangents(scope);
-  for (Operation &op :
-       llvm::reverse(unit.getBodyBlock()->without_terminator()))
+  for (Operation &op : llvm::reverse(unit.getBodyBlock()->without_terminator()))
     if (failed(visitOp(scope, &op))) {
       contributions.clear();
       scope.body->dropAllReferences();
@@ -407,14 +404,14 @@ void Differentiation::findNeeded(Block &block) {
         if (needed.contains(input))
           needed.insert(argument);
       findNeeded(*unit.getBodyBlock());
-      for (auto [result, value] : llvm::zip_equal(
-               unit.getOutputs(), unit.getYield().getValues()))
+      for (auto [result, value] :
+           llvm::zip_equal(unit.getOutputs(), unit.getYield().getValues()))
         if (needed.contains(value))
           needed.insert(result);
       continue;
     }
-    bool depends = llvm::any_of(
-        op.getOperands(), [&](Value v) { return needed.contains(v); });
+    bool depends = llvm::any_of(op.getOperands(),
+                                [&](Value v) { return needed.contains(v); });
     if (depends)
       needed.insert_range(op.getResults());
   }
@@ -433,9 +430,9 @@ LogicalResult Differentiation::run(unsigned loss) {
       llvm::map_to_vector(llvm::reverse(body.without_terminator()),
                           [](Operation &op) { return &op; });
   builder.setInsertionPoint(terminator);
-  contributions[lossValue].push_back(ConstantOp::create(
-      builder, lossValue.getLoc(), getPin(lossValue),
-      builder.getF64FloatAttr(1.0)));
+  contributions[lossValue].push_back(
+      ConstantOp::create(builder, lossValue.getLoc(), getPin(lossValue),
+                         builder.getF64FloatAttr(1.0)));
   Scope scope;
   scope.body = &body;
   for (Operation *op : ops) {

@@ -10,8 +10,8 @@
 #ifndef MT_LIB_TRANSFORMS_DIFFERENTIATION_H
 #define MT_LIB_TRANSFORMS_DIFFERENTIATION_H
 
-#include "mt/IR/Mt.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mt/IR/Mt.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 

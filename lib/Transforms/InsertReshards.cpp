@@ -49,8 +49,8 @@ static bool isParameter(Value value) {
   if (auto unit = dyn_cast<UnitOp>(argument.getOwner()->getParentOp()))
     return isParameter(unit.getInputs()[argument.getArgNumber()]);
   auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  return function && function.getArgAttr(argument.getArgNumber(),
-                                         attr::parameter);
+  return function &&
+         function.getArgAttr(argument.getArgNumber(), attr::parameter);
 }
 
 Reason Insertion::getReason(Value value, ShardingAttr to, Operation *user) {
@@ -89,20 +89,18 @@ Value Insertion::reshard(Value value, ShardingAttr layout, Operation *user) {
 LogicalResult Insertion::visitRuled(ShardingRuleOpInterface op) {
   auto layouts = op->getAttrOfType<ArrayAttr>(attr::resultShardings);
   if (!layouts || layouts.size() != op->getNumResults())
-    return op->emitOpError() << "has no layouts, expected '"
-                             << attr::resultShardings
-                             << "' with one for each result";
+    return op->emitOpError()
+           << "has no layouts, expected '" << attr::resultShardings
+           << "' with one for each result";
   SmallVector<ShardingAttr> results =
       llvm::map_to_vector(layouts, llvm::CastTo<ShardingAttr>);
   ShardingRule rule = op.getShardingRule();
   SmallVector<ShardingAttr> operands;
   for (unsigned index = 0; index < rule.getNumOperands(); ++index)
     operands.push_back(getSharding(op->getOperand(index)));
-  SmallVector<Sharding> required =
-      getRequiredOperands(rule, operands, results);
+  SmallVector<Sharding> required = getRequiredOperands(rule, operands, results);
   for (auto [index, layout] : llvm::enumerate(required))
-    op->setOperand(index,
-                   reshard(op->getOperand(index), layout.toAttr(), op));
+    op->setOperand(index, reshard(op->getOperand(index), layout.toAttr(), op));
   for (auto [result, layout] : llvm::zip_equal(op->getResults(), results))
     result.setType(withSharding(result.getType(), layout));
   op->removeAttr(attr::resultShardings);
@@ -126,8 +124,7 @@ LogicalResult Insertion::visitUnit(UnitOp unit) {
 }
 
 void Insertion::visitConstrain(ConstrainOp op) {
-  op.getResult().replaceAllUsesWith(
-      reshard(op.getX(), op.getSharding(), op));
+  op.getResult().replaceAllUsesWith(reshard(op.getX(), op.getSharding(), op));
   op.erase();
 }
 
@@ -169,9 +166,9 @@ LogicalResult Insertion::visitBlock(Block &block) {
 void Insertion::setFunctionType() {
   Block &body = function.getBody().front();
   Operation *terminator = body.getTerminator();
-  function.setFunctionType(
-      FunctionType::get(function.getContext(), body.getArgumentTypes(),
-                        terminator->getOperandTypes()));
+  function.setFunctionType(FunctionType::get(function.getContext(),
+                                             body.getArgumentTypes(),
+                                             terminator->getOperandTypes()));
 }
 
 LogicalResult Insertion::run() {
@@ -184,18 +181,18 @@ LogicalResult Insertion::run() {
     auto layout =
         function.getArgAttrOfType<ShardingAttr>(number, attr::sharding);
     if (!layout)
-      return function.emitError() << "argument " << number
-                                  << " has no layout, expected '"
-                                  << attr::sharding << "'";
+      return function.emitError()
+             << "argument " << number << " has no layout, expected '"
+             << attr::sharding << "'";
     if (layout.isPartial() && function.isPublic())
       return function.emitError()
              << "argument " << number << " is " << layout.getLayoutString()
              << ": a partial is refused at the border of an entry point";
-    if (failed(layout.verifyEncoding(type.getShape(), type.getElementType(),
-                                     [&] {
-                                       return mlir::emitError(argument.getLoc())
-                                              << "argument " << number << ": ";
-                                     })))
+    if (failed(
+            layout.verifyEncoding(type.getShape(), type.getElementType(), [&] {
+              return mlir::emitError(argument.getLoc())
+                     << "argument " << number << ": ";
+            })))
       return failure();
     argument.setType(withSharding(type, layout));
     attrs.remove(number, attr::sharding);

@@ -36,8 +36,7 @@ static void addOffset(OpBuilder &builder, GlobalIndexOpInterface op) {
   if (axes.empty())
     return;
   builder.setInsertionPoint(op);
-  int64_t size =
-      getLocalType(tensor.getType()).getShape()[op.getIndexedDim()];
+  int64_t size = getLocalType(tensor.getType()).getShape()[op.getIndexedDim()];
   op.getOffsetMutable().assign(createOffset(
       builder, op.getLoc(), sharding.getMesh(), toIntegers(axes), size));
 }
@@ -50,8 +49,8 @@ static void addOffsets(func::FuncOp function) {
     if (auto indexed = dyn_cast<GlobalIndexOpInterface>(op))
       return addOffset(builder, indexed);
     if (auto slice = dyn_cast<LocalSliceOp>(op)) {
-      int64_t size = getLocalType(slice.getOutput().getType())
-                         .getShape()[slice.getDim()];
+      int64_t size =
+          getLocalType(slice.getOutput().getType()).getShape()[slice.getDim()];
       slice.getOffsetMutable().assign(createOffset(
           builder, op->getLoc(), slice.getMesh(), slice.getAxes(), size));
     } else if (auto mask = dyn_cast<MaskOp>(op)) {
@@ -85,8 +84,7 @@ static void keepLayouts(func::FuncOp function) {
   for (auto [attrs, type] :
        llvm::zip_equal(arguments, function.getArgumentTypes()))
     attrs = keepLayout(attrs, type);
-  for (auto [attrs, type] :
-       llvm::zip_equal(results, function.getResultTypes()))
+  for (auto [attrs, type] : llvm::zip_equal(results, function.getResultTypes()))
     attrs = keepLayout(attrs, type);
   function.setAllArgAttrs(arguments);
   function.setAllResultAttrs(results);

@@ -159,8 +159,7 @@ Propagation::decide(Operation *op, const ShardingRule &rule,
               claims);
   }
   llvm::stable_sort(claims, [](const Claim &a, const Claim &b) {
-    return std::make_pair(a.rank, -a.bytes) <
-           std::make_pair(b.rank, -b.bytes);
+    return std::make_pair(a.rank, -a.bytes) < std::make_pair(b.rank, -b.bytes);
   });
   unsigned fromOperands = claims.size();
   for (auto [index, tensor] : llvm::enumerate(rule.results)) {
@@ -235,7 +234,8 @@ bool Propagation::visitForward(Operation *op, const ShardingRule &rule) {
         layout.reduction = *factor.reduction;
     }
     // A wanted layout may not divide this shape.
-    ArrayRef<int64_t> shape = cast<RankedTensorType>(result.getType()).getShape();
+    ArrayRef<int64_t> shape =
+        cast<RankedTensorType>(result.getType()).getShape();
     while (std::optional<unsigned> dim = layout.findIndivisibleDim(shape))
       layout.dims[*dim].pop_back();
     ValueState &state = getState(result);

@@ -112,8 +112,8 @@ Value UpdateBuilder::addHyperparameters(Type scalar) {
       {hyperparameterCount}, builder.getF64Type(),
       sharding ? Sharding::replicated(sharding.getMesh(), 1).toAttr()
                : ShardingAttr());
-  return addArgument(type, makeBufferAttrs(builder, "hyperparameters",
-                                           "hyperparameters"));
+  return addArgument(
+      type, makeBufferAttrs(builder, "hyperparameters", "hyperparameters"));
 }
 
 /// The squares of all gradients, each partial over the axes that shard it,
@@ -140,8 +140,8 @@ Value UpdateBuilder::buildSquares(ArrayRef<Value> gradients, Type scalar) {
 
 void UpdateBuilder::finish() {
   auto returned = func::ReturnOp::create(builder, loc, results);
-  function.setFunctionType(builder.getFunctionType(
-      body->getArgumentTypes(), returned.getOperandTypes()));
+  function.setFunctionType(builder.getFunctionType(body->getArgumentTypes(),
+                                                   returned.getOperandTypes()));
   function.setAllArgAttrs(argumentAttrs);
   function.setAllResultAttrs(resultAttrs);
 }

@@ -3,8 +3,8 @@
 #ifndef MT_LIB_TRANSFORMS_UPDATE_H
 #define MT_LIB_TRANSFORMS_UPDATE_H
 
-#include "mt/IR/Mt.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mt/IR/Mt.h"
 
 namespace mt {
 

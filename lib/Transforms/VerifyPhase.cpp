@@ -57,9 +57,9 @@ static LogicalResult verifyEncoding(Operation *op, Value value,
 /// Parameters change their layout inside the units that use them.
 static LogicalResult verifyReshardPlace(ReshardOp op) {
   auto argument = dyn_cast<BlockArgument>(op.getX());
-  auto function = argument ? dyn_cast<func::FuncOp>(
-                                 argument.getOwner()->getParentOp())
-                           : func::FuncOp();
+  auto function =
+      argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
+               : func::FuncOp();
   if (!function || function.getName() == updateName ||
       !function.getArgAttr(argument.getArgNumber(), attr::parameter) ||
       function.getBody().getOps<UnitOp>().empty())

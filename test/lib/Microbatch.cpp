@@ -85,10 +85,9 @@ void Microbatch::scatter(StringRef name, ArrayRef<T> values) {
   const Argument &argument = find("", name, number);
   for (auto [device, rank] : llvm::enumerate(buffers)) {
     T *data = reinterpret_cast<T *>(rank[number].getData());
-    forEachElement(argument.shape, argument.layout, device,
-                   [&](int64_t local, int64_t global) {
-                     data[local] = values[global];
-                   });
+    forEachElement(
+        argument.shape, argument.layout, device,
+        [&](int64_t local, int64_t global) { data[local] = values[global]; });
   }
 }
 

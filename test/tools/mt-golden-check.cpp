@@ -67,16 +67,16 @@ static bool checkCurve(const std::string &golden, const std::string &logPath) {
   double curve = 0, norm = 0;
   bool counts = true;
   for (size_t step = 0; step < log.size(); ++step) {
-    curve = std::max(curve, relativeError(log[step]["loss"],
-                                          expected["loss"][step]));
+    curve = std::max(curve,
+                     relativeError(log[step]["loss"], expected["loss"][step]));
     norm = std::max(norm, relativeError(log[step]["gradient_norm"],
                                         expected["gradient_norm"][step]));
     counts &= log[step]["valid_tokens"].get<double>() ==
               expected["valid_tokens"][step].get<double>();
   }
-  bool fine = report("first loss",
-                     relativeError(log[0]["loss"], expected["loss"][0]),
-                     firstLossTolerance);
+  bool fine =
+      report("first loss", relativeError(log[0]["loss"], expected["loss"][0]),
+             firstLossTolerance);
   fine &= report("loss curve", curve, curveTolerance);
   fine &= report("gradient norm", norm, 10 * curveTolerance);
   if (!counts)
@@ -125,8 +125,8 @@ static bool checkSameLoss(const std::string &a, const std::string &b,
                              " steps");
   double worst = 0;
   for (size_t step = 0; step < first.size(); ++step)
-    worst = std::max(worst, relativeError(first[step]["loss"],
-                                          second[step]["loss"]));
+    worst = std::max(worst,
+                     relativeError(first[step]["loss"], second[step]["loss"]));
   return report("every loss", worst, tolerance);
 }
 

@@ -10,8 +10,8 @@
 #ifndef MT_IR_GRADIENT_H
 #define MT_IR_GRADIENT_H
 
-#include "mt/IR/ShardingRule.h"
 #include "mlir/IR/Builders.h"
+#include "mt/IR/ShardingRule.h"
 
 namespace mt {
 

@@ -29,9 +29,9 @@ namespace mt {
 ///   mt.layout     argument or result: its layout (local phase and later)
 ///   mt.shape      argument or result: its global shape (likewise)
 ///   mt.parameter  argument: a parameter of the model
-///   mt.role       argument or result: what it is in the step (docs/manifest.md)
-///   mt.name       argument or result: its name within the role
-///   mt.donated    result: the number of the argument that it replaces
+///   mt.role       argument or result: what it is in the step
+///   (docs/manifest.md) mt.name       argument or result: its name within the
+///   role mt.donated    result: the number of the argument that it replaces
 namespace attr {
 inline constexpr llvm::StringLiteral sharding = "mt.sharding";
 inline constexpr llvm::StringLiteral resultShardings = "mt.result_shardings";

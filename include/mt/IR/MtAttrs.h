@@ -3,9 +3,9 @@
 #ifndef MT_IR_MTATTRS_H
 #define MT_IR_MTATTRS_H
 
+#include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinAttributeInterfaces.h"
 #include "mlir/IR/BuiltinAttributes.h"
-#include "mlir/IR/Builders.h"
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/TensorEncoding.h"
 

@@ -30,7 +30,7 @@
 //   ----------  ----------  -------------  ----------  ----------  ----------
 //   replicated  sharded     local_slice    sharded     replicated  all_gather
 //   replicated  partial     mask           partial     replicated  all_reduce
-//   sharded(d)  sharded(e)  all_to_all     partial     sharded     reduce_scatter
+//   sharded(d)  sharded(e)  all_to_all     partial     sharded reduce_scatter
 //   (left: no traffic, except all_to_all; right: traffic)
 //
 // References: GSPMD (Xu et al. 2021) for sharded and partial states; PyTorch
@@ -41,8 +41,8 @@
 #ifndef MT_IR_SHARDING_H
 #define MT_IR_SHARDING_H
 
-#include "mt/IR/MtAttrs.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "mt/IR/MtAttrs.h"
 
 namespace mt {
 
@@ -115,9 +115,9 @@ public:
 ///
 ///   mesh<dp = 2, tp = 4>, tp, {kv: 2, rep: 2}
 ///     -> mesh<dp = 2, tp.kv = 2, tp.rep = 2>
-mlir::FailureOr<MeshAttr>
-splitMeshAxis(MeshAttr mesh, Axis axis, llvm::ArrayRef<llvm::StringRef> names,
-              llvm::ArrayRef<int64_t> sizes);
+mlir::FailureOr<MeshAttr> splitMeshAxis(MeshAttr mesh, Axis axis,
+                                        llvm::ArrayRef<llvm::StringRef> names,
+                                        llvm::ArrayRef<int64_t> sizes);
 
 /// Parses `dp=2,tp=4` or `dp:2,tp:4`; on failure `error` says what is wrong.
 MeshAttr parseMesh(mlir::MLIRContext *context, llvm::StringRef text,
@@ -142,8 +142,7 @@ mlir::RankedTensorType getLocalType(mlir::Type type);
 int64_t getLocalBytes(mlir::Type type);
 
 /// The index of a device in its group along `axes` (first axis major).
-int64_t getGroupIndex(MeshAttr mesh, int64_t device,
-                      llvm::ArrayRef<Axis> axes);
+int64_t getGroupIndex(MeshAttr mesh, int64_t device, llvm::ArrayRef<Axis> axes);
 
 } // namespace mt
 

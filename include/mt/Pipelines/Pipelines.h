@@ -10,9 +10,9 @@ namespace mt {
 
 /// Options of `--mt-pipeline`; mt-compile's flags have the same names.
 struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
-  Option<std::string> mesh{
-      *this, "mesh", llvm::cl::desc("axes as dp:2,tp:4; none: dense"),
-      llvm::cl::init("")};
+  Option<std::string> mesh{*this, "mesh",
+                           llvm::cl::desc("axes as dp:2,tp:4; none: dense"),
+                           llvm::cl::init("")};
   Option<bool> sequenceParallel{
       *this, "sequence-parallel",
       llvm::cl::desc("shard the residual stream along the sequence"),

@@ -3,9 +3,9 @@
 #ifndef MT_TRANSFORMS_PASSES_H
 #define MT_TRANSFORMS_PASSES_H
 
-#include "mt/IR/Mt.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
+#include "mt/IR/Mt.h"
 
 namespace mt {
 

@@ -129,7 +129,9 @@ static std::vector<GradientCase> makeCases() {
        "%result, %valid = mt.token_loss %e, %t, %m, %labels : "
        "(tensor<2x3xf64>, tensor<2x3xf64>, tensor<2x3xf64>, tensor<2x3xi32>) "
        "-> (tensor<f64>, tensor<f64>)\n",
-       "f64", 4, 2.0});
+       "f64",
+       4,
+       2.0});
   cases.push_back(
       {"cross_entropy",
        {{"x", "2x3x6xf64"}, {"labels", "2x3xi32", false}},
@@ -167,8 +169,8 @@ TEST_P(Gradient, EqualsFiniteDifferences) {
       gradients[argument.name] = model.getGradient(argument.name);
 
   constexpr double step = 1e-5;
-  auto lossAt = [&](const std::string &name, std::vector<double> list,
-                    size_t i, double shift) {
+  auto lossAt = [&](const std::string &name, std::vector<double> list, size_t i,
+                    double shift) {
     list[i] += shift;
     model.set(name, list);
     EXPECT_FALSE(bool(model.run()));
@@ -177,9 +179,9 @@ TEST_P(Gradient, EqualsFiniteDifferences) {
   for (auto &[name, gradient] : gradients) {
     const std::vector<double> &list = values.reals[name];
     for (size_t i = 0; i < list.size(); ++i) {
-      double difference = (lossAt(name, list, i, step) -
-                           lossAt(name, list, i, -step)) /
-                          (2 * step);
+      double difference =
+          (lossAt(name, list, i, step) - lossAt(name, list, i, -step)) /
+          (2 * step);
       EXPECT_NEAR(gradient[i], difference,
                   1e-8 * std::max(1.0, std::abs(difference)))
           << name << "[" << i << "]";

@@ -26,11 +26,11 @@ static std::unique_ptr<Microbatch> makeLinear(MLIRContext &context,
   options.annotated = !test.mesh.empty();
   auto created = Microbatch::create(
       context,
-      makeModel({{"x", "4x6x8xf64", true, test.x},
-                 {"w", "12x8xf64", true, test.w}},
-                "%result = mt.linear %x, %w : (tensor<4x6x8xf64>, "
-                "tensor<12x8xf64>) -> tensor<4x6x12xf64>\n",
-                "4x6x12xf64", test.mesh, test.y),
+      makeModel(
+          {{"x", "4x6x8xf64", true, test.x}, {"w", "12x8xf64", true, test.w}},
+          "%result = mt.linear %x, %w : (tensor<4x6x8xf64>, "
+          "tensor<12x8xf64>) -> tensor<4x6x12xf64>\n",
+          "4x6x12xf64", test.mesh, test.y),
       options);
   if (!created) {
     ADD_FAILURE() << llvm::toString(created.takeError());
@@ -88,8 +88,8 @@ static std::vector<LinearCase> makeLinearCases() {
                    "[{dp, tp}, {}]", "[{}, {}, {dp, tp}]"});
   cases.push_back({"both_axes_contracted", grid, "[{}, {}, {tp, dp}]",
                    "[{}, {tp, dp}]", "[{}, {}, {}]"});
-  cases.push_back({"weight_stored_sharded", two, "[{tp}, {}, {}]",
-                   "[{}, {tp}]", "[{tp}, {}, {}]"});
+  cases.push_back({"weight_stored_sharded", two, "[{tp}, {}, {}]", "[{}, {tp}]",
+                   "[{tp}, {}, {}]"});
   return cases;
 }
 
