@@ -55,17 +55,25 @@ static void place(OpPassManager &pm) {
   pm.addPass(createBucketCollectives());
 }
 
-static void partition(OpPassManager &pm) {
-  pm.addPass(createPartitionToLocal());
-  pm.addPass(createCSEPass());
+static bool isSharded(const PipelineOptions &options) {
+  return options.annotated || !options.mesh.empty();
+}
+
+void mt::buildPartitionPipeline(OpPassManager &pm,
+                                const PipelineOptions &options) {
+  if (isSharded(options)) {
+    pm.addPass(createPartitionToLocal());
+    pm.addPass(createCSEPass());
+  }
+  endPhase(pm, "local");
 }
 
 void mt::buildPipeline(OpPassManager &pm, const PipelineOptions &options) {
-  bool sharded = options.annotated || !options.mesh.empty();
+  bool sharded = isSharded(options);
   auto stopsAfter = [&](StringRef phase) { return options.stopAfter == phase; };
 
-  if (!options.annotated)
-    endPhase(pm, "dense");
+  // Because a user may annotate a part and leave the rest to the strategy.
+  endPhase(pm, sharded ? "annotated" : "dense");
   if (sharded) {
     annotate(pm, options);
     endPhase(pm, "annotated");
@@ -85,9 +93,7 @@ void mt::buildPipeline(OpPassManager &pm, const PipelineOptions &options) {
   endPhase(pm, "placed");
   if (stopsAfter("placed"))
     return;
-  if (sharded)
-    partition(pm);
-  endPhase(pm, "local");
+  buildPartitionPipeline(pm, options);
 }
 
 void mt::registerPipelines() {

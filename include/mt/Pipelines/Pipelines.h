@@ -38,6 +38,10 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
 /// From the dense phase to `options.stopAfter`.
 void buildPipeline(mlir::OpPassManager &pm, const PipelineOptions &options);
 
+/// From the placed phase to the local phase: the last part of `buildPipeline`.
+void buildPartitionPipeline(mlir::OpPassManager &pm,
+                            const PipelineOptions &options);
+
 void registerPipelines();
 
 } // namespace mt
