@@ -176,6 +176,10 @@ ShardingRule &&ShardingRule::linear(ArrayRef<unsigned> indices) && {
     roles[index] = Role::Linear;
   return std::move(*this);
 }
+ShardingRule &&ShardingRule::ownType(ArrayRef<unsigned> tensors) && {
+  llvm::append_range(ownTypes, tensors);
+  return std::move(*this);
+}
 
 //===----------------------------------------------------------------------===//
 // Axes of factors

@@ -2,6 +2,7 @@
 
 #include "mt/IR/Mt.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -52,6 +53,30 @@ static LogicalResult verifyShapes(Operation *op, const ShardingRule &rule,
   return success();
 }
 
+/// Floating-point tensors have one element type, but for those that have their
+/// own.
+static LogicalResult verifyElementTypes(Operation *op, const ShardingRule &rule,
+                                        ArrayRef<RuledTensor> tensors) {
+  const RuledTensor *first = nullptr;
+  for (auto [index, tensor] : llvm::enumerate(tensors)) {
+    Type type = getElementTypeOrSelf(tensor.value);
+    if (!isa<FloatType>(type) || llvm::is_contained(rule.ownTypes, index))
+      continue;
+    if (!first)
+      first = &tensor;
+    Type expected = getElementTypeOrSelf(first->value);
+    if (type == expected)
+      continue;
+    InFlightDiagnostic diag = op->emitOpError()
+                              << tensor.name << " has elements of type " << type
+                              << ", " << first->name << " of type " << expected;
+    diag.attachNote() << "insert 'mt.cast' of " << tensor.name << " to "
+                      << expected;
+    return diag;
+  }
+  return success();
+}
+
 /// Returns the mesh of all tensors, null when all are dense.
 static FailureOr<MeshAttr> verifyOneMesh(Operation *op,
                                          ArrayRef<RuledTensor> tensors) {
@@ -77,7 +102,8 @@ static FailureOr<MeshAttr> verifyOneMesh(Operation *op,
 LogicalResult mt::verifyShardingRule(Operation *op) {
   ShardingRule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
   SmallVector<RuledTensor> tensors = getRuledTensors(op, rule);
-  if (failed(verifyShapes(op, rule, tensors)))
+  if (failed(verifyShapes(op, rule, tensors)) ||
+      failed(verifyElementTypes(op, rule, tensors)))
     return failure();
   FailureOr<MeshAttr> mesh = verifyOneMesh(op, tensors);
   if (failed(mesh))

@@ -52,6 +52,9 @@ public:
   ShardingRule &&max(llvm::StringRef letters) &&;
   ShardingRule &&additive(llvm::ArrayRef<unsigned> operands) &&;
   ShardingRule &&linear(llvm::ArrayRef<unsigned> operands) &&;
+  /// Tensors, operands then results, whose floating-point type is their own;
+  /// all others have one.
+  ShardingRule &&ownType(llvm::ArrayRef<unsigned> tensors) &&;
 
   enum class Role { Plain, Additive, Linear };
   struct Factor {
@@ -87,6 +90,7 @@ public:
   llvm::SmallVector<TensorFactors> operands;
   llvm::SmallVector<TensorFactors> results;
   llvm::SmallVector<Role> roles;
+  llvm::SmallVector<unsigned, 2> ownTypes;
 
 private:
   friend class RuleParser;
@@ -111,8 +115,9 @@ getRequiredOperands(const ShardingRule &rule,
                     llvm::ArrayRef<ShardingAttr> operands,
                     llvm::ArrayRef<ShardingAttr> results);
 
-/// What the verifier of every op with a rule checks: shapes agree, either all
-/// tensors are dense or all are encoded on one mesh, the layouts obey the rule.
+/// What the verifier of every op with a rule checks: shapes and element types
+/// agree, either all tensors are dense or all are encoded on one mesh, the
+/// layouts obey the rule.
 mlir::LogicalResult verifyShardingRule(mlir::Operation *op);
 
 /// Sets the layouts of `op`'s results from its operands'. Free factors come
