@@ -28,9 +28,13 @@ struct AliasInterface : OpAsmDialectInterface {
   }
 
 private:
+  /// A point in a name would be escaped: tp.kv is written tp_kv.
   static void printAxes(MeshAttr mesh, ArrayRef<Axis> axes, raw_ostream &os) {
-    for (auto [index, axis] : llvm::enumerate(axes))
-      os << (index ? "-" : "") << mesh.getAxisName(axis);
+    for (auto [index, axis] : llvm::enumerate(axes)) {
+      std::string name = mesh.getAxisName(axis).str();
+      std::replace(name.begin(), name.end(), '.', '_');
+      os << (index ? "-" : "") << name;
+    }
   }
 
   static void printLayoutAlias(ShardingAttr sharding, raw_ostream &os) {

@@ -526,8 +526,12 @@ def Mt_ConstrainOp : Mt_Op<"constrain", [Pure, AllTypesMatch<["x", "result"]>]> 
     * the tensor is dense, and the sharding fits it
     * the sharding has no partial axes
 
+    The layout is written as an alias: MLIR takes a type behind an attribute
+    that is written out for the attribute's own.
+
     ```mlir
-    %y = mt.constrain %x, #mt.sharding<#mesh, [{dp}, {} ]> : tensor<8x16xf32>
+    #rows = #mt.sharding<#mesh, [{dp}, {} ]>
+    %y = mt.constrain %x, #rows : tensor<8x16xf32>
     ```
   }];
   let arguments = (ins Mt_Tensor:$x, Mt_ShardingAttr:$sharding);
