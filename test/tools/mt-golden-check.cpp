@@ -78,7 +78,7 @@ static bool checkCurve(const std::string &golden, const std::string &logPath) {
       report("first loss", relativeError(log[0]["loss"], expected["loss"][0]),
              firstLossTolerance);
   fine &= report("loss curve", curve, curveTolerance);
-  fine &= report("gradient norm", norm, 10 * curveTolerance);
+  fine &= report("gradient norm", norm, curveTolerance);
   if (!counts)
     std::printf("the numbers of valid tokens differ\n");
   return fine && counts;
