@@ -1,6 +1,7 @@
 //===- InitAll.cpp - registration of all that the tools know --------------===//
 
 #include "mt/InitAll.h"
+#include "mt/Conversion/Passes.h"
 #include "mt/IR/Mt.h"
 #include "mt/Pipelines/Pipelines.h"
 #include "mt/Transforms/Passes.h"
@@ -10,10 +11,13 @@
 
 void mt::registerAllDialects(mlir::DialectRegistry &registry) {
   registry.insert<MtDialect, mlir::func::FuncDialect>();
+  registerConversionDialects(registry);
 }
 
 void mt::registerAllPasses() {
   mlir::registerTransformsPasses();
   registerMtTransformsPasses();
   registerPipelines();
+  registerMtConversionPasses();
+  registerHostPipeline();
 }

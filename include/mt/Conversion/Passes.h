@@ -1,9 +1,11 @@
-//===- Passes.h - from local programs to native code --------------*- C++ -*-===//
+//===- Passes.h - from local programs to native code --------------*- C++
+//-*-===//
 
 #ifndef MT_CONVERSION_PASSES_H
 #define MT_CONVERSION_PASSES_H
 
-#include "mt/IR/Mt.h"
+#include "mt/Conversion/HostOps.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 
@@ -12,6 +14,22 @@ namespace mt {
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "mt/Conversion/Passes.h.inc"
+
+/// The dialects that code generation goes through, their bufferization and
+/// their translation to LLVM IR.
+void registerConversionDialects(mlir::DialectRegistry &registry);
+
+struct HostPipelineOptions {
+  /// The manifest's key `target`.
+  std::string target = "host";
+};
+
+/// From the local phase to the lowered phase, for the host.
+void buildHostPipeline(mlir::OpPassManager &manager,
+                       const HostPipelineOptions &options = {});
+
+/// Registers `--mt-host-pipeline`.
+void registerHostPipeline();
 
 } // namespace mt
 

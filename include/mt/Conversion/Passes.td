@@ -1,8 +1,241 @@
 //===- Passes.td - from local programs to native code --------*- tablegen -*-===//
+//
+// In the order of Pipelines (HostPipeline.cpp). "Kernel" and "entry" are those
+// of HostOps.td.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef MT_CONVERSION_PASSES_TD
 #define MT_CONVERSION_PASSES_TD
 
 include "mlir/Pass/PassBase.td"
+
+def FlattenUnits : Pass<"mt-flatten-units", "::mlir::ModuleOp"> {
+  let summary = "inline units, keeping their names on the ops";
+  let description = [{
+    Requires phase: local. Ensures phase: local, without `mt.unit`.
+
+    Ops get the unit's name and direction as attributes, so that an op and its
+    recomputation stay unequal.
+
+    ```mlir
+    // before
+    %y = mt.unit "h.0" forward (%a = %x : tensor<8xf32>) -> (tensor<8xf32>) {
+      %b = mt.scale %a {factor = 2.0 : f64} : (tensor<8xf32>) -> tensor<8xf32>
+      mt.yield %b : tensor<8xf32>
+    }
+    // after
+    %y = mt.scale %x {factor = 2.0 : f64, mt.direction = "forward", mt.unit = "h.0"} : (tensor<8xf32>) -> tensor<8xf32>
+    ```
+  }];
+}
+
+def OutlineKernels : Pass<"mt-outline-kernels", "::mlir::ModuleOp"> {
+  let summary = "move every computation into a function, equal ones into one";
+  let description = [{
+    Requires phase: local, without units. Ensures: entries hold launches, views,
+    copies, collectives and `mt.shard_offset`.
+
+    Ops that are equal in name, attributes and types share a kernel, so the work
+    that is left grows with distinct computations, not with layers. Ops that
+    only regroup dimensions become views. A returned value that is not computed
+    by an op of its own is copied.
+
+    ```mlir
+    // before
+    %y = mt.scale %x {factor = 2.0 : f64} : (tensor<8xf32>) -> tensor<8xf32>
+    // after
+    func.func private @k_scale_8xf32(%context: !llvm.ptr, %0: memref<8xf32>, %1: memref<8xf32>) attributes {mt_host.kernel} {
+      %2 = bufferization.to_tensor %0 restrict : memref<8xf32> to tensor<8xf32>
+      %3 = mt.scale %2 {factor = 2.0 : f64} : (tensor<8xf32>) -> tensor<8xf32>
+      bufferization.materialize_in_destination %3 in restrict writable %1 : (tensor<8xf32>, memref<8xf32>) -> ()
+      return
+    }
+    %y = mt_host.launch @k_scale_8xf32(%x) : (tensor<8xf32>) -> tensor<8xf32>
+    ```
+
+    Fails when an entry holds an op that the local phase does not have.
+  }];
+  let dependentDialects = [
+    "::mt::host::MtHostDialect", "::mlir::LLVM::LLVMDialect",
+    "::mlir::bufferization::BufferizationDialect",
+    "::mlir::memref::MemRefDialect", "::mlir::arith::ArithDialect"];
+}
+
+def ToLinalg : Pass<"mt-to-linalg", "::mlir::func::FuncOp"> {
+  let summary = "expand the op of a kernel into linalg on tensors";
+  let description = [{
+    Requires: kernels of `mt-outline-kernels`. Ensures: no op of the mt dialect
+    in a kernel. Other functions stay as they are.
+
+    Sums over rows, tokens and whole tensors are taken in 64 bits; bf16 is
+    computed in f32.
+
+    ```mlir
+    // before
+    %y = mt.scale %x {factor = 2.0 : f64} : (tensor<8xf32>) -> tensor<8xf32>
+    // after
+    %0 = tensor.empty() : tensor<8xf32>
+    %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%x : tensor<8xf32>) outs(%0 : tensor<8xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      %1 = arith.mulf %in, %cst fastmath<contract> : f32
+      linalg.yield %1 : f32
+    } -> tensor<8xf32>
+    ```
+
+    Fails when an op has no lowering.
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect",
+    "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
+    "::mlir::tensor::TensorDialect"];
+}
+
+def ReuseOperands : Pass<"mt-reuse-operands", "::mlir::ModuleOp"> {
+  let summary = "let results take over the memory of operands that die";
+  let description = [{
+    Requires: kernels in linalg on tensors. Ensures the same.
+
+    A result may take over an operand if its kernel reads each element of the
+    operand only to compute the same element of the result, and the launch is
+    the operand's last use. Then a variant of the kernel has one argument for
+    both. An all-reduce may always work in place. An argument is taken over
+    only by what ends as the result that replaces it (`mt.donated`): parameters
+    and accumulators are updated without a copy.
+
+    ```mlir
+    // before
+    %2 = mt_host.launch @k_add_8xf32(%0, %1) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    // after
+    %2 = mt_host.launch @k_add_8xf32_into_0(%0, %1) {mt_host.reuse = array<i64: 0>} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    ```
+  }];
+}
+
+def BufferizeKernels : Pass<"mt-bufferize-kernels", "::mlir::func::FuncOp"> {
+  let summary = "kernels on memory only, with no allocation";
+  let description = [{
+    Requires: kernels in linalg on tensors. Ensures: kernels on memrefs.
+
+    What a kernel holds beyond its arguments becomes part of one more argument,
+    a memref of scratch bytes (`mt_host.scratch_bytes`), or, if it is small,
+    lies on the stack.
+  }];
+  let dependentDialects = [
+    "::mlir::bufferization::BufferizationDialect",
+    "::mlir::memref::MemRefDialect"];
+}
+
+def ContractionsToRuntime
+    : Pass<"mt-contractions-to-runtime", "::mlir::ModuleOp"> {
+  let summary = "matrix products become calls of mt_gemm_f32 and mt_gemm_f64";
+  let description = [{
+    Requires: kernels on memrefs.
+
+    A `linalg.generic` that sums products of two f32 or f64 memrefs is called
+    as a batched product. Dimensions that lie next to each other in memory are
+    joined; those that the function has no place for become loops. A fill with
+    zero before it is dropped.
+
+    ```mlir
+    // before
+    linalg.fill ins(%zero : f32) outs(%y : memref<8x16xf32>)
+    linalg.generic {...} ins(%x, %w : memref<8x4xf32>, memref<16x4xf32>) outs(%y : memref<8x16xf32>) {...}
+    // after
+    func.call @mt_gemm_f32(%context, ...)
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect",
+    "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
+}
+
+def PlanBuffers : Pass<"mt-plan-buffers", "::mlir::ModuleOp"> {
+  let summary = "give every value of an entry its place in memory";
+  let description = [{
+    Requires: bufferized kernels. Ensures: `mt_host.places` on the ops of
+    entries, `mt_host.arena_bytes` on entries.
+
+    Arguments and results live in the caller's buffers, everything else at a
+    fixed offset of one arena, where values whose lifetimes do not meet share
+    bytes. The largest is placed first, each at the lowest offset that is free
+    for its lifetime.
+
+    ```mlir
+    // before
+    %y = mt_host.launch @k(%x) : (tensor<8xf32>) -> tensor<8xf32>
+    // after
+    %y = mt_host.launch @k(%x) {mt_host.places = [#mt_host.arena<64>]} : (tensor<8xf32>) -> tensor<8xf32>
+    ```
+  }];
+}
+
+def EmbedManifest : Pass<"mt-embed-manifest", "::mlir::ModuleOp"> {
+  let summary = "describe the step in the constants that the runtime reads";
+  let description = [{
+    Requires: planned buffers. Ensures: globals `mt_manifest` and
+    `mt_abi_version` (docs/manifest.md).
+
+    Fails when a buffer that belongs to a parameter names one that the module
+    does not have.
+  }];
+  let options = [
+    Option<"target", "target", "std::string", "\"host\"",
+           "the manifest's key `target`">
+  ];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
+def ExpandMath : Pass<"mt-expand-math", "::mlir::ModuleOp"> {
+  let summary = "exp, log, tanh, erf: polynomials in 32 bits, libm in 64";
+  let description = [{
+    Requires: kernels. The polynomials are within a few units in the last place
+    and can be vectorised; 64 bits are for checking, so they are libm's.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect",
+                           "::mlir::vector::VectorDialect",
+                           "::mlir::func::FuncDialect"];
+}
+
+def KernelsToLLVM : Pass<"mt-kernels-to-llvm", "::mlir::ModuleOp"> {
+  let summary = "kernels become LLVM functions on bare pointers";
+  let description = [{
+    Requires: kernels in loops or control flow on memrefs. Entries stay.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect",
+                           "::mlir::affine::AffineDialect"];
+}
+
+def EntriesToLLVM : Pass<"mt-entries-to-llvm", "::mlir::ModuleOp"> {
+  let summary = "entries become functions that the runtime calls";
+  let description = [{
+    Requires: planned buffers, kernels in LLVM. Ensures phase: lowered.
+
+    An entry `@name` becomes `int32_t mt_name(mt_context *, void *const
+    *buffers, void *arena)`. Launches become calls, collectives calls of
+    abi.def after each of which the entry returns if it must.
+
+    ```mlir
+    // before
+    %y = mt.all_reduce %x over {tp} of #mesh sum {...} : (tensor<8xf32>) -> tensor<8xf32>
+    // after
+    %0 = llvm.call @mt_all_reduce(%context, %id, %group, ...) : (...) -> i32
+    %1 = llvm.icmp "ne" %0, %zero : i32
+    llvm.cond_br %1, ^exit(%0 : i32), ^next
+    ```
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
+def VerifyLowered : Pass<"mt-verify-lowered", "::mlir::ModuleOp"> {
+  let summary = "check that only LLVM is left, and calls that abi.def lists";
+  let description = [{
+    Changes nothing. Besides abi.def, the functions of libm that
+    `mt-expand-math` makes may be called.
+
+    Fails at the first op or call that does not belong.
+  }];
+}
 
 #endif // MT_CONVERSION_PASSES_TD

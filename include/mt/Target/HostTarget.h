@@ -1,0 +1,56 @@
+//===- HostTarget.h - from the lowered phase to a shared library -*- C++ -*===//
+//
+//   lowered module ──▶ LLVM IR ──-O3──▶ object ──link──▶ step.so
+//
+// Files are written beside their final place and renamed, so that a failure
+// leaves nothing behind.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MT_TARGET_HOSTTARGET_H
+#define MT_TARGET_HOSTTARGET_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/Error.h"
+
+#include <memory>
+#include <string>
+
+namespace llvm {
+class LLVMContext;
+class Module;
+class TargetMachine;
+} // namespace llvm
+
+namespace mt {
+
+/// What the code is to run on; empty: this machine.
+struct HostTargetOptions {
+  std::string cpu;
+  /// As `llc -mattr` takes them.
+  std::string features;
+  unsigned optimizationLevel = 3;
+};
+
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
+createHostTargetMachine(const HostTargetOptions &options = {});
+
+/// Translates a module in the lowered phase and optimises it.
+llvm::Expected<std::unique_ptr<llvm::Module>>
+translateToLLVM(mlir::ModuleOp module, llvm::LLVMContext &context,
+                llvm::TargetMachine &machine, unsigned optimizationLevel = 3);
+
+llvm::Error writeObject(llvm::Module &module, llvm::TargetMachine &machine,
+                        llvm::StringRef path);
+
+/// Links an object file into a shared library; functions of the runtime stay
+/// open until it is loaded.
+llvm::Error linkSharedLibrary(llvm::StringRef object, llvm::StringRef path);
+
+/// From the lowered phase to a shared library.
+llvm::Error writeSharedLibrary(mlir::ModuleOp module, llvm::StringRef path,
+                               const HostTargetOptions &options = {});
+
+} // namespace mt
+
+#endif // MT_TARGET_HOSTTARGET_H

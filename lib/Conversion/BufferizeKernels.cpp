@@ -1,0 +1,119 @@
+//===- BufferizeKernels.cpp - kernels on memory only ----------------------===//
+
+#include "mt/Conversion/Passes.h"
+#include "mt/IR/Mt.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Bufferization/IR/BufferizableOpInterface.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/Bufferization/Transforms/OneShotAnalysis.h"
+#include "mlir/Dialect/Bufferization/Transforms/Transforms.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/Transforms/CSE.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mt;
+using namespace mt::host;
+
+namespace mt {
+#define GEN_PASS_DEF_BUFFERIZEKERNELS
+#include "mt/Conversion/Passes.h.inc"
+} // namespace mt
+
+/// Buffers up to this size lie on the stack, where the code generator turns
+/// sums into registers.
+static constexpr int64_t maxStackBytes = 256;
+
+static LogicalResult bufferize(func::FuncOp kernel) {
+  IRRewriter rewriter(kernel.getContext());
+  if (failed(bufferization::eliminateEmptyTensors(rewriter, kernel)))
+    return failure();
+  bufferization::OneShotBufferizationOptions options;
+  // Loops, which every later step knows.
+  options.memCpyFn = [](OpBuilder &builder, Location loc, Value from,
+                        Value to) -> LogicalResult {
+    linalg::CopyOp::create(builder, loc, from, to);
+    return success();
+  };
+  bufferization::BufferizationState state;
+  return bufferization::runOneShotBufferize(kernel, options, state);
+}
+
+/// What was computed in place is copied onto itself; that this is so shows once
+/// equal views are one value.
+static void dropSelfCopies(func::FuncOp kernel) {
+  IRRewriter rewriter(kernel.getContext());
+  DominanceInfo dominance(kernel);
+  eliminateCommonSubExpressions(rewriter, dominance, kernel);
+  kernel.walk([](linalg::CopyOp op) {
+    if (op.getInputs()[0] == op.getOutputs()[0])
+      op.erase();
+  });
+}
+
+static int64_t getBytes(MemRefType type) {
+  return type.getNumElements() *
+         llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+}
+
+/// Puts every allocation on the stack or into a new last argument.
+static void placeScratch(func::FuncOp kernel) {
+  SmallVector<memref::AllocOp> allocations;
+  kernel.walk([&](memref::AllocOp op) { allocations.push_back(op); });
+  // A place of its own: an allocation may be the first op, and goes away.
+  OpBuilder builder(kernel.getContext());
+  auto start = [&] { builder.setInsertionPointToStart(&kernel.front()); };
+  SmallVector<std::pair<memref::AllocOp, int64_t>> scratch;
+  int64_t bytes = 0;
+  for (memref::AllocOp op : allocations) {
+    if (getBytes(op.getType()) > maxStackBytes) {
+      scratch.emplace_back(op, bytes);
+      bytes += llvm::alignTo(getBytes(op.getType()), alignmentBytes);
+      continue;
+    }
+    start();
+    op.replaceAllUsesWith(
+        memref::AllocaOp::create(builder, op.getLoc(), op.getType())
+            .getResult());
+    op.erase();
+  }
+  if (scratch.empty())
+    return;
+
+  Builder attributes(kernel.getContext());
+  auto type = MemRefType::get(bytes, builder.getI8Type());
+  auto noalias = attributes.getDictionaryAttr(
+      attributes.getNamedAttr("llvm.noalias", attributes.getUnitAttr()));
+  unsigned number = kernel.getNumArguments();
+  if (failed(kernel.insertArgument(number, type, noalias, kernel.getLoc())))
+    llvm_unreachable("a private function's arguments can be extended");
+  kernel->setAttr(host::attr::scratchBytes,
+                  attributes.getI64IntegerAttr(bytes));
+  for (auto [op, offset] : scratch) {
+    start();
+    Value shift = arith::ConstantIndexOp::create(builder, op.getLoc(), offset);
+    op.replaceAllUsesWith(
+        memref::ViewOp::create(builder, op.getLoc(), op.getType(),
+                               kernel.getArgument(number), shift, ValueRange{})
+            .getResult());
+    op.erase();
+  }
+}
+
+namespace {
+
+struct BufferizeKernels : mt::impl::BufferizeKernelsBase<BufferizeKernels> {
+  void runOnOperation() override {
+    if (!isKernel(getOperation()))
+      return;
+    if (failed(bufferize(getOperation())))
+      return signalPassFailure();
+    dropSelfCopies(getOperation());
+    placeScratch(getOperation());
+  }
+};
+
+} // namespace

@@ -1,0 +1,172 @@
+//===- ContractionsToRuntime.cpp - products become library calls ----------===//
+
+#include "Contraction.h"
+#include "RuntimeFunctions.h"
+#include "mt/Conversion/Passes.h"
+#include "mt/IR/Mt.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace mt;
+using namespace mt::host;
+
+namespace mt {
+#define GEN_PASS_DEF_CONTRACTIONSTORUNTIME
+#include "mt/Conversion/Passes.h.inc"
+} // namespace mt
+
+/// The fill with zero that `op` adds to, if nothing else sees it.
+static linalg::FillOp findZeroFill(linalg::GenericOp op) {
+  Value output = op.getDpsInits()[0];
+  for (Operation *previous = op->getPrevNode(); previous;
+       previous = previous->getPrevNode()) {
+    if (auto fill = dyn_cast<linalg::FillOp>(previous)) {
+      if (fill.getDpsInits()[0] != output)
+        continue;
+      return matchPattern(fill.getInputs()[0], m_AnyZeroFloat())
+                 ? fill
+                 : linalg::FillOp();
+    }
+    if (!isMemoryEffectFree(previous) && !isa<memref::AllocaOp>(previous))
+      return {};
+  }
+  return {};
+}
+
+namespace {
+
+/// Emits the call of one contraction.
+class CallBuilder {
+public:
+  CallBuilder(linalg::GenericOp op, const ContractionCall &call)
+      : op(op), call(call), b(op.getLoc(), op) {}
+
+  void build(bool addsToOutput);
+
+private:
+  Value integer(int64_t value) {
+    return arith::ConstantIntOp::create(b, b.getI64Type(), value);
+  }
+  Value getPointer(unsigned operand, ValueRange indices);
+  Value getAccumulate(bool addsToOutput, ValueRange indices);
+  void buildCall(bool addsToOutput, ValueRange indices);
+
+  linalg::GenericOp op;
+  const ContractionCall &call;
+  ImplicitLocOpBuilder b;
+};
+
+} // namespace
+
+/// The address of an operand's first element inside the loops around the call.
+Value CallBuilder::getPointer(unsigned operand, ValueRange indices) {
+  Value memref = op->getOperand(operand);
+  auto type = cast<MemRefType>(memref.getType());
+  auto metadata = memref::ExtractStridedMetadataOp::create(b, memref);
+  Value position = metadata.getOffset();
+  for (auto [loop, index] : llvm::zip_equal(call.outer, indices)) {
+    Value stride = arith::ConstantIndexOp::create(b, loop.strides[operand]);
+    position = arith::AddIOp::create(b, position,
+                                     arith::MulIOp::create(b, index, stride));
+  }
+  Value address = memref::ExtractAlignedPointerAsIndexOp::create(b, memref);
+  address = arith::IndexCastOp::create(b, b.getI64Type(), address);
+  auto pointerType = LLVM::LLVMPointerType::get(b.getContext());
+  Value pointer = LLVM::IntToPtrOp::create(b, pointerType, address);
+  position = arith::IndexCastOp::create(b, b.getI64Type(), position);
+  return LLVM::GEPOp::create(b, pointerType, type.getElementType(), pointer,
+                             ArrayRef<LLVM::GEPArg>{position});
+}
+
+/// Whether the call adds: to what was there, or in a later turn of a loop that
+/// sums.
+Value CallBuilder::getAccumulate(bool addsToOutput, ValueRange indices) {
+  Type type = b.getI32Type();
+  Value adds = arith::ConstantIntOp::create(b, type, addsToOutput);
+  Value zero = arith::ConstantIndexOp::create(b, 0);
+  for (auto [loop, index] : llvm::zip_equal(call.outer, indices)) {
+    if (loop.getKind() != ContractionLoop::Sum)
+      continue;
+    Value isLater =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::ne, index, zero);
+    adds =
+        arith::OrIOp::create(b, adds, arith::ExtUIOp::create(b, type, isLater));
+  }
+  return adds;
+}
+
+void CallBuilder::buildCall(bool addsToOutput, ValueRange indices) {
+  auto kernel = op->getParentOfType<func::FuncOp>();
+  auto type = cast<MemRefType>(op->getOperand(0).getType());
+  StringRef name =
+      type.getElementType().isF32() ? "mt_gemm_f32" : "mt_gemm_f64";
+  SmallVector<Value> arguments{kernel.getArgument(0)};
+  for (int64_t size : {call.batch[0].size, call.batch[1].size, call.m.size,
+                       call.n.size, call.k.size})
+    arguments.push_back(integer(size));
+  std::pair<const ContractionLoop *, const ContractionLoop *> matrices[] = {
+      {&call.m, &call.k}, {&call.k, &call.n}, {&call.m, &call.n}};
+  for (unsigned operand = 0; operand < 3; ++operand) {
+    arguments.push_back(getPointer(operand, indices));
+    for (const ContractionLoop *loop :
+         {&call.batch[0], &call.batch[1], matrices[operand].first,
+          matrices[operand].second})
+      arguments.push_back(integer(loop->strides[operand]));
+  }
+  arguments.push_back(getAccumulate(addsToOutput, indices));
+  func::CallOp::create(
+      b, declareRuntimeAsFunc(kernel->getParentOfType<ModuleOp>(), name),
+      arguments);
+}
+
+void CallBuilder::build(bool addsToOutput) {
+  Value zero = arith::ConstantIndexOp::create(b, 0);
+  Value one = arith::ConstantIndexOp::create(b, 1);
+  SmallVector<Value> indices;
+  for (const ContractionLoop &loop : call.outer) {
+    Value size = arith::ConstantIndexOp::create(b, loop.size);
+    auto nest = scf::ForOp::create(b, zero, size, one);
+    indices.push_back(nest.getInductionVar());
+    b.setInsertionPoint(nest.getBody()->getTerminator());
+  }
+  buildCall(addsToOutput, indices);
+}
+
+static void convertContraction(linalg::GenericOp op) {
+  FailureOr<SmallVector<ContractionLoop>> loops = getContractionLoops(op);
+  if (failed(loops))
+    return;
+  joinLoops(*loops);
+  FailureOr<ContractionCall> call = chooseCall(*loops);
+  if (failed(call))
+    return;
+  linalg::FillOp fill = findZeroFill(op);
+  CallBuilder(op, *call).build(/*addsToOutput=*/!fill);
+  if (fill)
+    fill.erase();
+  op.erase();
+}
+
+namespace {
+
+struct ContractionsToRuntime
+    : mt::impl::ContractionsToRuntimeBase<ContractionsToRuntime> {
+  void runOnOperation() override {
+    SmallVector<linalg::GenericOp> ops;
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (isKernel(function))
+        function.walk([&](linalg::GenericOp op) { ops.push_back(op); });
+    for (linalg::GenericOp op : ops)
+      convertContraction(op);
+  }
+};
+
+} // namespace

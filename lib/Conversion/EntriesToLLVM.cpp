@@ -1,0 +1,226 @@
+//===- EntriesToLLVM.cpp - entries as functions of the runtime ------------===//
+
+#include "CollectiveCalls.h"
+#include "RuntimeFunctions.h"
+#include "mt/Conversion/Passes.h"
+#include "mt/IR/Mt.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+using namespace mlir;
+using namespace mt;
+using namespace mt::host;
+
+namespace mt {
+#define GEN_PASS_DEF_ENTRIESTOLLVM
+#include "mt/Conversion/Passes.h.inc"
+} // namespace mt
+
+namespace {
+
+/// Builds the LLVM function of one entry.
+class EntryBuilder {
+public:
+  EntryBuilder(func::FuncOp entry, const StepCollectives &step)
+      : entry(entry), module(entry->getParentOfType<ModuleOp>()), step(step),
+        b(entry.getLoc(), entry),
+        pointerType(LLVM::LLVMPointerType::get(entry.getContext())) {}
+
+  LogicalResult build();
+
+private:
+  void buildPrologue();
+  LogicalResult buildOp(Operation *op);
+  void buildLaunch(LaunchOp op);
+  void buildCollective(CollectiveOpInterface op);
+  void buildCopy(Value target, Value source, Type type);
+  void buildReturn(Operation *op);
+  Value getAddress(Attribute place);
+  SmallVector<Value> getAddresses(Operation *op);
+  void mapResults(Operation *op);
+
+  func::FuncOp entry;
+  ModuleOp module;
+  const StepCollectives &step;
+  ImplicitLocOpBuilder b;
+  Type pointerType;
+  LLVM::LLVMFuncOp function;
+  Block *exit = nullptr;
+  SmallVector<Value> buffers;
+  std::optional<CollectiveCallBuilder> calls;
+  /// Tensors as pointers, indices as i64.
+  IRMapping values;
+};
+
+} // namespace
+
+/// The number of pointers that an entry takes.
+static int64_t getNumBuffers(func::FuncOp entry) {
+  int64_t count = entry.getNumArguments();
+  for (unsigned result = 0; result < entry.getNumResults(); ++result)
+    count += !entry.getResultAttr(result, mt::attr::donated);
+  return count;
+}
+
+static int64_t getMaxTensors(func::FuncOp entry) {
+  int64_t count = 0;
+  entry.walk([&](CollectiveOpInterface op) {
+    count = std::max<int64_t>(count, op->getNumOperands());
+  });
+  return count;
+}
+
+void EntryBuilder::buildPrologue() {
+  auto type = LLVM::LLVMFunctionType::get(
+      b.getI32Type(), {pointerType, pointerType, pointerType});
+  function = LLVM::LLVMFuncOp::create(b, ("mt_" + entry.getName()).str(), type);
+  Block *start = function.addEntryBlock(b);
+  exit = b.createBlock(&function.getBody(), function.getBody().end(),
+                       b.getI32Type(), b.getLoc());
+  LLVM::ReturnOp::create(b, exit->getArgument(0));
+  b.setInsertionPointToStart(start);
+  for (int64_t number = 0; number < getNumBuffers(entry); ++number) {
+    Value slot = LLVM::GEPOp::create(b, pointerType, pointerType,
+                                     function.getArgument(1),
+                                     ArrayRef<LLVM::GEPArg>{int32_t(number)});
+    buffers.push_back(LLVM::LoadOp::create(b, pointerType, slot));
+  }
+  for (BlockArgument argument : entry.getArguments())
+    values.map(argument, buffers[argument.getArgNumber()]);
+  calls.emplace(b, module, step, function.getArgument(0), getMaxTensors(entry));
+}
+
+Value EntryBuilder::getAddress(Attribute place) {
+  if (auto buffer = dyn_cast<BufferAttr>(place))
+    return buffers[buffer.getValue()];
+  Value offset = LLVM::ConstantOp::create(
+      b, b.getI64IntegerAttr(cast<ArenaAttr>(place).getValue()));
+  return LLVM::GEPOp::create(b, pointerType, b.getI8Type(),
+                             function.getArgument(2),
+                             ArrayRef<LLVM::GEPArg>{offset});
+}
+
+SmallVector<Value> EntryBuilder::getAddresses(Operation *op) {
+  SmallVector<Value> addresses;
+  for (Attribute place : op->getAttrOfType<ArrayAttr>(host::attr::places))
+    addresses.push_back(getAddress(place));
+  return addresses;
+}
+
+void EntryBuilder::mapResults(Operation *op) {
+  for (auto [result, address] :
+       llvm::zip_equal(op->getResults(), getAddresses(op)))
+    values.map(result, address);
+}
+
+void EntryBuilder::buildLaunch(LaunchOp op) {
+  mapResults(op);
+  SmallVector<Value> arguments{function.getArgument(0)};
+  for (Value input : op.getInputs())
+    arguments.push_back(values.lookup(input));
+  for (OpResult result : op->getResults())
+    if (!getReusedOperand(result))
+      arguments.push_back(values.lookup(result));
+  if (Attribute scratch = op->getAttr(host::attr::scratch))
+    arguments.push_back(getAddress(scratch));
+  LLVM::CallOp::create(b, module.lookupSymbol<LLVM::LLVMFuncOp>(op.getKernel()),
+                       arguments);
+}
+
+/// After the call the entry goes on in a new block, if all is well.
+void EntryBuilder::buildCollective(CollectiveOpInterface op) {
+  mapResults(op);
+  SmallVector<Value> inputs, outputs;
+  for (Value input : op->getOperands())
+    inputs.push_back(values.lookup(input));
+  for (Value output : op->getResults())
+    outputs.push_back(values.lookup(output));
+  Value status = calls->build(op, inputs, outputs);
+  Value zero = LLVM::ConstantOp::create(b, b.getI32IntegerAttr(0));
+  Value ends = LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ne, status, zero);
+  Block *next = b.createBlock(exit);
+  b.setInsertionPointToEnd(next->getPrevNode());
+  LLVM::CondBrOp::create(b, ends, exit, ValueRange{status}, next, ValueRange{});
+  b.setInsertionPointToStart(next);
+}
+
+void EntryBuilder::buildCopy(Value target, Value source, Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  int64_t bytes = tensor.getNumElements() * tensor.getElementTypeBitWidth() / 8;
+  Value length = LLVM::ConstantOp::create(b, b.getI64IntegerAttr(bytes));
+  LLVM::MemcpyOp::create(b, target, source, length, /*isVolatile=*/false);
+}
+
+void EntryBuilder::buildReturn(Operation *op) {
+  for (auto [value, place] :
+       llvm::zip_equal(op->getOperands(),
+                       op->getAttrOfType<ArrayAttr>(host::attr::places))) {
+    Value target = getAddress(place), source = values.lookup(value);
+    if (source != target)
+      buildCopy(target, source, value.getType());
+  }
+  Value zero = LLVM::ConstantOp::create(b, b.getI32IntegerAttr(0));
+  LLVM::BrOp::create(b, zero, exit);
+}
+
+LogicalResult EntryBuilder::buildOp(Operation *op) {
+  b.setLoc(op->getLoc());
+  if (auto launch = dyn_cast<LaunchOp>(op)) {
+    buildLaunch(launch);
+  } else if (auto collective = dyn_cast<CollectiveOpInterface>(op)) {
+    buildCollective(collective);
+  } else if (isa<ViewOp>(op)) {
+    mapResults(op);
+  } else if (auto copy = dyn_cast<CopyOp>(op)) {
+    mapResults(op);
+    buildCopy(values.lookup(copy.getOutput()), values.lookup(copy.getInput()),
+              copy.getInput().getType());
+  } else if (auto offset = dyn_cast<ShardOffsetOp>(op)) {
+    Value index = calls->buildGroupIndex(offset.getAxes());
+    Value size =
+        LLVM::ConstantOp::create(b, b.getI64IntegerAttr(offset.getSize()));
+    values.map(offset.getOffset(), LLVM::MulOp::create(b, index, size));
+  } else if (auto constant = dyn_cast<arith::ConstantIndexOp>(op)) {
+    values.map(
+        constant.getResult(),
+        LLVM::ConstantOp::create(b, b.getI64IntegerAttr(constant.value())));
+  } else if (isa<func::ReturnOp>(op)) {
+    buildReturn(op);
+  } else {
+    return op->emitOpError() << "has no lowering to a call";
+  }
+  return success();
+}
+
+LogicalResult EntryBuilder::build() {
+  buildPrologue();
+  for (Operation &op : entry.front())
+    if (failed(buildOp(&op)))
+      return failure();
+  entry.erase();
+  return success();
+}
+
+namespace {
+
+struct EntriesToLLVM : mt::impl::EntriesToLLVMBase<EntriesToLLVM> {
+  void runOnOperation() override {
+    StepCollectives step(getOperation());
+    for (auto function :
+         llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
+      if (isEntry(function) && failed(EntryBuilder(function, step).build()))
+        return signalPassFailure();
+    // What described the program before; LLVM does not know it.
+    for (StringRef name : {"mt.mesh", "mt.model"})
+      getOperation()->removeAttr(name);
+    for (auto function : getOperation().getOps<LLVM::LLVMFuncOp>()) {
+      function->removeAttr(host::attr::kernel);
+      function->removeAttr(host::attr::scratchBytes);
+    }
+  }
+};
+
+} // namespace

@@ -1,0 +1,52 @@
+//===- FlattenUnits.cpp - inline units ------------------------------------===//
+
+#include "mt/Conversion/HostOps.h"
+#include "mt/Conversion/Passes.h"
+#include "mt/IR/Mt.h"
+
+using namespace mlir;
+using namespace mt;
+
+namespace mt {
+#define GEN_PASS_DEF_FLATTENUNITS
+#include "mt/Conversion/Passes.h.inc"
+} // namespace mt
+
+namespace {
+
+void inlineUnit(UnitOp unit) {
+  Block *body = unit.getBodyBlock();
+  StringAttr name = unit.getNameAttr();
+  auto direction = StringAttr::get(unit.getContext(),
+                                   stringifyDirection(unit.getDirection()));
+  for (Operation &op : body->without_terminator()) {
+    // The innermost unit names an op.
+    if (op.hasAttr(host::attr::unit))
+      continue;
+    op.setAttr(host::attr::unit, name);
+    op.setAttr(host::attr::direction, direction);
+  }
+  for (auto [argument, input] :
+       llvm::zip_equal(body->getArguments(), unit.getInputs()))
+    argument.replaceAllUsesWith(input);
+  YieldOp yield = unit.getYield();
+  for (auto [result, value] :
+       llvm::zip_equal(unit.getOutputs(), yield.getValues()))
+    result.replaceAllUsesWith(value);
+  yield.erase();
+  unit->getBlock()->getOperations().splice(unit->getIterator(),
+                                           body->getOperations());
+  unit.erase();
+}
+
+struct FlattenUnits : mt::impl::FlattenUnitsBase<FlattenUnits> {
+  void runOnOperation() override {
+    SmallVector<UnitOp> units;
+    getOperation().walk([&](UnitOp unit) { units.push_back(unit); });
+    // A walk visits inner units first.
+    for (UnitOp unit : units)
+      inlineUnit(unit);
+  }
+};
+
+} // namespace

@@ -1,0 +1,290 @@
+//===- LowerAttention.cpp - attention as linalg ---------------------------===//
+//
+// One batch element and one key head at a time, so that the scores of the query
+// heads that share it are all the scratch there is. Letters in specs: r query
+// head of the group, s query, t key, d width.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lowerings.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace mt;
+
+using Results = SmallVector<Value>;
+
+namespace {
+
+/// The part of the operands that one pass of the loops works on.
+class Tile {
+public:
+  Tile(ImplicitLocOpBuilder &b, Value batch, Value keyHead, int64_t group)
+      : b(b), batch(batch), keyHead(keyHead), group(group) {
+    firstHead = arith::MulIOp::create(b, keyHead,
+                                      arith::ConstantIndexOp::create(b, group));
+  }
+
+  /// [s, r, d] of [b, s, h, d], or [s, r] of [b, s, h].
+  Value ofQuery(Value x) { return extract(x, firstHead, group, false); }
+  /// [t, d] of [b, t, g, d].
+  Value ofKey(Value x) { return extract(x, keyHead, 1, true); }
+  Value intoQuery(Value tile, Value x) {
+    return insert(tile, x, firstHead, group);
+  }
+  Value intoKey(Value tile, Value x) { return insert(tile, x, keyHead, 1); }
+
+private:
+  struct Slice {
+    SmallVector<OpFoldResult> offsets, sizes, strides;
+  };
+
+  Slice getSlice(Value x, Value head, int64_t heads) {
+    RankedTensorType type = getTensorType(x);
+    Slice slice;
+    for (int64_t size : type.getShape()) {
+      slice.offsets.push_back(b.getIndexAttr(0));
+      slice.sizes.push_back(b.getIndexAttr(size));
+      slice.strides.push_back(b.getIndexAttr(1));
+    }
+    slice.offsets[0] = batch;
+    slice.sizes[0] = b.getIndexAttr(1);
+    slice.offsets[2] = head;
+    slice.sizes[2] = b.getIndexAttr(heads);
+    return slice;
+  }
+
+  Value extract(Value x, Value head, int64_t heads, bool dropsHead) {
+    RankedTensorType type = getTensorType(x);
+    SmallVector<int64_t> shape(type.getShape().drop_front());
+    shape[1] = heads;
+    if (dropsHead)
+      shape.erase(shape.begin() + 1);
+    Slice slice = getSlice(x, head, heads);
+    return tensor::ExtractSliceOp::create(
+        b, RankedTensorType::get(shape, type.getElementType()), x,
+        slice.offsets, slice.sizes, slice.strides);
+  }
+
+  Value insert(Value tile, Value x, Value head, int64_t heads) {
+    Slice slice = getSlice(x, head, heads);
+    return tensor::InsertSliceOp::create(b, tile, x, slice.offsets, slice.sizes,
+                                         slice.strides);
+  }
+
+  ImplicitLocOpBuilder &b;
+  Value batch, keyHead, firstHead;
+  int64_t group;
+};
+
+/// What does not change from tile to tile.
+struct AttentionShape {
+  AttentionShape(Value query, Value key)
+      : batch(getTensorType(key).getDimSize(0)),
+        queries(getTensorType(query).getDimSize(1)),
+        keys(getTensorType(key).getDimSize(1)),
+        keyHeads(getTensorType(key).getDimSize(2)),
+        group(getTensorType(query).getDimSize(2) / keyHeads) {}
+
+  int64_t batch, queries, keys, keyHeads, group;
+};
+
+} // namespace
+
+/// Loops over batch and key heads that carry `inits`.
+static Results buildTiles(ImplicitLocOpBuilder &b, const AttentionShape &shape,
+                          ValueRange inits,
+                          function_ref<Results(Tile &, ValueRange)> body) {
+  Value zero = arith::ConstantIndexOp::create(b, 0);
+  Value one = arith::ConstantIndexOp::create(b, 1);
+  Value batch = arith::ConstantIndexOp::create(b, shape.batch);
+  Value heads = arith::ConstantIndexOp::create(b, shape.keyHeads);
+  auto outer = scf::ForOp::create(b, zero, batch, one, inits);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(outer.getBody());
+  auto inner =
+      scf::ForOp::create(b, zero, heads, one, outer.getRegionIterArgs());
+  scf::YieldOp::create(b, inner.getResults());
+  b.setInsertionPointToStart(inner.getBody());
+  Tile tile(b, outer.getInductionVar(), inner.getInductionVar(), shape.group);
+  scf::YieldOp::create(b, body(tile, inner.getRegionIterArgs()));
+  return outer.getResults();
+}
+
+/// Whether a query may read a key, from their positions; null if it always may.
+static std::optional<Scalar> mayRead(bool causal, const Scalar &queryPosition,
+                                     const Scalar &keyPosition) {
+  if (!causal)
+    return std::nullopt;
+  return keyPosition.toIndex() <= queryPosition.toIndex();
+}
+
+static Scalar chooseIf(const std::optional<Scalar> &condition,
+                       const Scalar &yes, const Scalar &no) {
+  return condition ? condition->select(yes, no) : yes;
+}
+
+/// scores [r, s, t] of one tile, not scaled.
+static Value computeScores(ImplicitLocOpBuilder &b, const AttentionShape &shape,
+                           Value query, Value key, Type number) {
+  Value init = makeEmpty(b, {shape.group, shape.queries, shape.keys}, number);
+  return contract(b, "srd,td->rst", query, key, init);
+}
+
+namespace {
+/// exp(score - row maximum) [r, s, t], and per row [r, s] that maximum and the
+/// sum of the exponentials.
+struct Softmax {
+  Value weights, maxima, sums;
+};
+} // namespace
+
+template <typename AttentionOpTy>
+static SmallVector<Input> withPositions(Domain &scores, AttentionOpTy op,
+                                        ArrayRef<Input> inputs) {
+  SmallVector<Input> list(inputs);
+  list.push_back(scores.dims(op.getQueryPositions(), {1}));
+  list.push_back(scores.dims(op.getKeyPositions(), {2}));
+  return list;
+}
+
+static Softmax computeSoftmax(AttentionOp op, ImplicitLocOpBuilder &b,
+                              const AttentionShape &shape, Value scores) {
+  Type number = getTensorType(scores).getElementType();
+  double scale = op.getScale().convertToDouble();
+  double lowest = -std::numeric_limits<double>::infinity();
+  Domain all(b, {shape.group, shape.queries, shape.keys});
+  Value maxima =
+      all.reduce(all.lastDim(), withPositions(all, op, {all.whole(scores)}),
+                 Accumulator{number, lowest}, [&](ScalarArgs in) {
+                   return chooseIf(mayRead(op.getCausal(), in[1], in[2]),
+                                   max(in[3], in[0] * scale), in[3]);
+                 });
+  Value weights = all.mapInto(
+      scores, withPositions(all, op, {all.whole(scores), all.leading(maxima)}),
+      [&](ScalarArgs in) {
+        return chooseIf(mayRead(op.getCausal(), in[2], in[3]),
+                        exp(in[0] * scale - in[1]), in[0].like(0.0));
+      });
+  Value sums = all.reduce(
+      all.lastDim(), {all.whole(weights)}, Accumulator{b.getF64Type(), 0.0},
+      [](ScalarArgs in) { return accumulate(in[1], in[0].toF64()); });
+  return {weights, maxima, sums};
+}
+
+static Results lowerAttention(AttentionOp op, ImplicitLocOpBuilder &b) {
+  AttentionShape shape(op.getQuery(), op.getKey());
+  RankedTensorType type = getTensorType(op.getResult());
+  RankedTensorType logType = getTensorType(op.getLogSumExp());
+  Type number = getComputeType(type.getElementType());
+  auto body = [&](Tile &tile, ValueRange carried) -> Results {
+    Value scores = computeScores(b, shape, tile.ofQuery(op.getQuery()),
+                                 tile.ofKey(op.getKey()), number);
+    Softmax softmax = computeSoftmax(op, b, shape, scores);
+    Value output = tile.ofQuery(carried[0]);
+    Domain queries(b, getTensorType(output).getShape());
+    bool isWide = number == type.getElementType();
+    Value sum = contract(
+        b, "rst,td->srd", softmax.weights, tile.ofKey(op.getValue()),
+        isWide ? output
+               : makeEmpty(b, getTensorType(output).getShape(), number));
+    // A query that may read nothing has an output of zero.
+    output = queries.mapInto(
+        isWide ? sum : output,
+        {queries.whole(sum), queries.dims(softmax.sums, {1, 0})},
+        [&](ScalarArgs in) {
+          Scalar isEmpty = in[1] <= in[1].like(0.0);
+          Scalar quotient = in[0] / in[1].to(number);
+          return isEmpty.select(in[0].like(0.0), quotient);
+        });
+    Domain rows(b, {shape.queries, shape.group});
+    Value logs = rows.mapInto(
+        tile.ofQuery(carried[1]),
+        {rows.dims(softmax.maxima, {1, 0}), rows.dims(softmax.sums, {1, 0})},
+        [](ScalarArgs in) { return in[0].toF64() + log(in[1]); });
+    return {tile.intoQuery(output, carried[0]),
+            tile.intoQuery(logs, carried[1])};
+  };
+  return buildTiles(
+      b, shape,
+      {makeEmpty(b, type.getShape(), type.getElementType()),
+       makeEmpty(b, logType.getShape(), logType.getElementType())},
+      body);
+}
+
+/// With P the weights and dP = dy vᵀ: dS = P (dP - rowsum(dy y)) scale, and
+/// rowsum(dy y) = rowsum(P dP).
+static std::pair<Value, Value>
+computeWeightsAndScoreGrads(AttentionGradOp op, ImplicitLocOpBuilder &b,
+                            const AttentionShape &shape, Tile &tile) {
+  Type number =
+      getComputeType(getTensorType(op.getQueryGrad()).getElementType());
+  double scale = op.getScale().convertToDouble();
+  Domain all(b, {shape.group, shape.queries, shape.keys});
+  Value cotangent = tile.ofQuery(op.getCotangent());
+  Value scores = computeScores(b, shape, tile.ofQuery(op.getQuery()),
+                               tile.ofKey(op.getKey()), number);
+  Value logs = tile.ofQuery(op.getLogSumExp());
+  Value weights = all.mapInto(
+      scores,
+      withPositions(all, op, {all.whole(scores), all.dims(logs, {1, 0})}),
+      [&](ScalarArgs in) {
+        return chooseIf(mayRead(op.getCausal(), in[2], in[3]),
+                        exp(in[0] * scale - in[1]), in[0].like(0.0));
+      });
+  Domain queries(b, getTensorType(cotangent).getShape());
+  Value dots = queries.reduce(
+      queries.lastDim(),
+      {queries.whole(cotangent), queries.whole(tile.ofQuery(op.getOutput()))},
+      Accumulator{b.getF64Type(), 0.0}, [](ScalarArgs in) {
+        return accumulate(in[2], in[0].toF64() * in[1].toF64());
+      });
+  Value grads =
+      computeScores(b, shape, cotangent, tile.ofKey(op.getValue()), number);
+  grads = all.mapInto(
+      grads, {all.whole(grads), all.whole(weights), all.dims(dots, {1, 0})},
+      [&](ScalarArgs in) {
+        return in[1] * (in[0] - in[2].to(number)) * scale;
+      });
+  return {weights, grads};
+}
+
+static Results lowerAttentionGrad(AttentionGradOp op, ImplicitLocOpBuilder &b) {
+  AttentionShape shape(op.getQuery(), op.getKey());
+  Type number =
+      getComputeType(getTensorType(op.getQueryGrad()).getElementType());
+  auto body = [&](Tile &tile, ValueRange carried) -> Results {
+    auto [weights, grads] = computeWeightsAndScoreGrads(op, b, shape, tile);
+    Value query = contract(b, "rst,td->srd", grads, tile.ofKey(op.getKey()),
+                           tile.ofQuery(carried[0]));
+    Value key = contract(b, "rst,srd->td", grads, tile.ofQuery(op.getQuery()),
+                         tile.ofKey(carried[1]));
+    Value value =
+        contract(b, "rst,srd->td", weights, tile.ofQuery(op.getCotangent()),
+                 tile.ofKey(carried[2]));
+    return {tile.intoQuery(query, carried[0]), tile.intoKey(key, carried[1]),
+            tile.intoKey(value, carried[2])};
+  };
+  SmallVector<Value> inits;
+  for (Value result : op->getResults())
+    inits.push_back(makeEmpty(b, getTensorType(result).getShape(), number));
+  Results grads = buildTiles(b, shape, inits, body);
+  for (auto [grad, result] : llvm::zip_equal(grads, op->getResults())) {
+    RankedTensorType type = getTensorType(result);
+    if (type.getElementType() == number)
+      continue;
+    Domain domain(b, type.getShape());
+    grad = domain.map({domain.whole(grad)}, type.getElementType(),
+                      [](ScalarArgs in) { return in[0]; });
+  }
+  return grads;
+}
+
+void mt::addAttentionLowerings(RewritePatternSet &patterns) {
+  addLowering<AttentionOp>(patterns, lowerAttention);
+  addLowering<AttentionGradOp>(patterns, lowerAttentionGrad);
+}

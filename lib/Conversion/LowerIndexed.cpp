@@ -1,0 +1,171 @@
+//===- LowerIndexed.cpp - ops on global indices as linalg -----------------===//
+//
+// An id is looked up in the rows `offset`, `offset + 1`, ... of a table; ids of
+// other devices' rows give zeros.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lowerings.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace mt;
+
+using Results = SmallVector<Value>;
+
+static Results lowerPositions(PositionsOp op, ImplicitLocOpBuilder &b) {
+  RankedTensorType type = getTensorType(op.getResult());
+  Scalar offset = getOffset(b, op.getOffset());
+  Domain domain(b, type.getShape());
+  return {domain.map({}, type.getElementType(), [&](ScalarArgs) {
+    Scalar position = domain.index(0) + offset;
+    return Scalar(b, arith::IndexCastOp::create(b, type.getElementType(),
+                                                position.value));
+  })};
+}
+
+/// `row` inside a table of `rows` rows: whether it is one, and an index that
+/// can be read in any case.
+static std::pair<Scalar, Scalar> locateRow(const Scalar &id,
+                                           const Scalar &offset, int64_t rows) {
+  Scalar row = id.toIndex() - offset;
+  Scalar zero = row.like(0);
+  Scalar isInside = (zero <= row) & (row < row.like(rows));
+  return {isInside, isInside.select(row, zero)};
+}
+
+static Results lowerEmbedding(EmbeddingOp op, ImplicitLocOpBuilder &b) {
+  RankedTensorType type = getTensorType(op.getResult());
+  RankedTensorType table = getTensorType(op.getTable());
+  Scalar offset = getOffset(b, op.getOffset());
+  Domain domain(b, type.getShape());
+  auto body = [&](ScalarArgs in) {
+    auto [isInside, row] = locateRow(in[0], offset, table.getDimSize(0));
+    Value column = domain.index(type.getRank() - 1).value;
+    Scalar element(b, tensor::ExtractOp::create(b, op.getTable(),
+                                                ValueRange{row.value, column}));
+    return isInside.select(element, element.like(0.0));
+  };
+  return {
+      domain.map({domain.leading(op.getIds())}, type.getElementType(), body)};
+}
+
+/// A loop over all indices of `shape` that carries one tensor.
+static Value
+buildLoops(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape, Value init,
+           function_ref<Value(SmallVectorImpl<Value> &, Value)> body,
+           SmallVectorImpl<Value> &indices) {
+  if (indices.size() == shape.size())
+    return body(indices, init);
+  Value zero = arith::ConstantIndexOp::create(b, 0);
+  Value one = arith::ConstantIndexOp::create(b, 1);
+  Value size = arith::ConstantIndexOp::create(b, shape[indices.size()]);
+  auto loop = scf::ForOp::create(b, zero, size, one, init);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  indices.push_back(loop.getInductionVar());
+  Value next = buildLoops(b, shape, loop.getRegionIterArg(0), body, indices);
+  indices.pop_back();
+  scf::YieldOp::create(b, next);
+  return loop.getResult(0);
+}
+
+/// The last dimension of `tensor` at `indices` of the others.
+static Value extractRow(ImplicitLocOpBuilder &b, Value tensor,
+                        ArrayRef<Value> indices) {
+  RankedTensorType type = getTensorType(tensor);
+  int64_t width = type.getDimSize(type.getRank() - 1);
+  SmallVector<OpFoldResult> offsets(indices.begin(), indices.end());
+  offsets.push_back(b.getIndexAttr(0));
+  SmallVector<OpFoldResult> sizes(indices.size(), b.getIndexAttr(1));
+  sizes.push_back(b.getIndexAttr(width));
+  SmallVector<OpFoldResult> strides(type.getRank(), b.getIndexAttr(1));
+  auto row = RankedTensorType::get(width, type.getElementType());
+  return tensor::ExtractSliceOp::create(b, row, tensor, offsets, sizes,
+                                        strides);
+}
+
+/// `table` with `row` added to row `index`.
+static Value addToRow(ImplicitLocOpBuilder &b, Value table, Value index,
+                      Value row) {
+  int64_t width = getTensorType(row).getDimSize(0);
+  Value old = extractRow(b, table, index);
+  Domain columns(b, {width});
+  Value sum = columns.mapInto(old, {columns.whole(old), columns.whole(row)},
+                              [](ScalarArgs in) { return in[0] + in[1]; });
+  return tensor::InsertSliceOp::create(
+      b, sum, table, ArrayRef<OpFoldResult>{index, b.getIndexAttr(0)},
+      ArrayRef<OpFoldResult>{b.getIndexAttr(1), b.getIndexAttr(width)},
+      ArrayRef<OpFoldResult>{b.getIndexAttr(1), b.getIndexAttr(1)});
+}
+
+/// One row of the cotangent after the other is added to its id's row.
+static Results lowerEmbeddingGrad(EmbeddingGradOp op, ImplicitLocOpBuilder &b) {
+  RankedTensorType type = getTensorType(op.getResult());
+  Type sumType = getComputeType(type.getElementType());
+  Scalar offset = getOffset(b, op.getOffset());
+  auto addRow = [&](SmallVectorImpl<Value> &indices, Value table) -> Value {
+    Scalar id(b, tensor::ExtractOp::create(b, op.getIds(), indices));
+    auto [isInside, row] = locateRow(id, offset, type.getDimSize(0));
+    auto choice = scf::IfOp::create(b, table.getType(), isInside.value,
+                                    /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(choice.thenBlock());
+    Value cotangent = extractRow(b, op.getCotangent(), indices);
+    scf::YieldOp::create(b, addToRow(b, table, row.value, cotangent));
+    b.setInsertionPointToStart(choice.elseBlock());
+    scf::YieldOp::create(b, table);
+    return choice.getResult(0);
+  };
+  Value zeros = fill(b, makeEmpty(b, type.getShape(), sumType), 0.0);
+  SmallVector<Value> indices;
+  Value table = buildLoops(b, getTensorType(op.getIds()).getShape(), zeros,
+                           addRow, indices);
+  if (sumType == type.getElementType())
+    return {table};
+  Domain domain(b, type.getShape());
+  return {domain.map({domain.whole(table)}, type.getElementType(),
+                     [](ScalarArgs in) { return in[0]; })};
+}
+
+static Results lowerPick(PickOp op, ImplicitLocOpBuilder &b) {
+  RankedTensorType type = getTensorType(op.getResult());
+  RankedTensorType logits = getTensorType(op.getLogits());
+  Scalar offset = getOffset(b, op.getOffset());
+  Domain domain(b, type.getShape());
+  auto body = [&](ScalarArgs in) {
+    auto [isInside, column] =
+        locateRow(in[0], offset, logits.getDimSize(type.getRank()));
+    SmallVector<Value> indices;
+    for (int64_t dim = 0; dim < type.getRank(); ++dim)
+      indices.push_back(domain.index(dim).value);
+    indices.push_back(column.value);
+    Scalar element(b, tensor::ExtractOp::create(b, op.getLogits(), indices));
+    return isInside.select(element, element.like(0.0));
+  };
+  return {
+      domain.map({domain.whole(op.getLabels())}, type.getElementType(), body)};
+}
+
+static Results lowerPickGrad(PickGradOp op, ImplicitLocOpBuilder &b) {
+  RankedTensorType type = getTensorType(op.getResult());
+  Scalar offset = getOffset(b, op.getOffset());
+  Domain domain(b, type.getShape());
+  auto body = [&](ScalarArgs in) {
+    Scalar column = domain.index(type.getRank() - 1) + offset;
+    return (column == in[0].toIndex()).select(in[1], in[1].like(0.0));
+  };
+  return {domain.map(
+      {domain.leading(op.getLabels()), domain.leading(op.getCotangent())},
+      type.getElementType(), body)};
+}
+
+void mt::addIndexedLowerings(RewritePatternSet &patterns) {
+  addLowering<PositionsOp>(patterns, lowerPositions);
+  addLowering<EmbeddingOp>(patterns, lowerEmbedding);
+  addLowering<EmbeddingGradOp>(patterns, lowerEmbeddingGrad);
+  addLowering<PickOp>(patterns, lowerPick);
+  addLowering<PickGradOp>(patterns, lowerPickGrad);
+}

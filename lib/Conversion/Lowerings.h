@@ -1,0 +1,54 @@
+//===- Lowerings.h - the lowerings of all ops -------------------*- C++ -*-===//
+//
+// One function an op makes its results from its operands, on tensors of one
+// device. A file a group of ops.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MT_LIB_CONVERSION_LOWERINGS_H
+#define MT_LIB_CONVERSION_LOWERINGS_H
+
+#include "LinalgBuilder.h"
+#include "mt/IR/Mt.h"
+
+namespace mt {
+
+template <typename OpTy>
+using LowerFn =
+    llvm::SmallVector<mlir::Value> (*)(OpTy op, mlir::ImplicitLocOpBuilder &b);
+
+template <typename OpTy> class Lowering : public mlir::OpRewritePattern<OpTy> {
+public:
+  Lowering(mlir::MLIRContext *context, LowerFn<OpTy> lower)
+      : mlir::OpRewritePattern<OpTy>(context), lower(lower) {}
+
+  llvm::LogicalResult
+  matchAndRewrite(OpTy op, mlir::PatternRewriter &rewriter) const override {
+    mlir::ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    rewriter.replaceOp(op, lower(op, b));
+    return llvm::success();
+  }
+
+private:
+  LowerFn<OpTy> lower;
+};
+
+template <typename OpTy>
+void addLowering(mlir::RewritePatternSet &patterns, LowerFn<OpTy> lower) {
+  patterns.add(std::make_unique<Lowering<OpTy>>(patterns.getContext(), lower));
+}
+
+void addElementwiseLowerings(mlir::RewritePatternSet &patterns);
+void addIndexedLowerings(mlir::RewritePatternSet &patterns);
+void addNormLowerings(mlir::RewritePatternSet &patterns);
+void addProductLowerings(mlir::RewritePatternSet &patterns);
+void addAttentionLowerings(mlir::RewritePatternSet &patterns);
+void addLossLowerings(mlir::RewritePatternSet &patterns);
+void addStepLowerings(mlir::RewritePatternSet &patterns);
+
+/// `offset`, or 0 where there is none, as an index.
+Scalar getOffset(mlir::ImplicitLocOpBuilder &b, mlir::Value offset);
+
+} // namespace mt
+
+#endif // MT_LIB_CONVERSION_LOWERINGS_H

@@ -1,0 +1,372 @@
+//===- Manifest.cpp - the description in a compiled step ------------------===//
+
+#include "Manifest.h"
+
+#include "StepCollectives.h"
+#include "mt/Conversion/Passes.h"
+#include "mt/abi.h"
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace mt;
+using llvm::json::Array;
+using llvm::json::Object;
+
+namespace json = llvm::json;
+
+namespace {
+
+/// A buffer: what an argument or result that names it says.
+struct BufferInfo {
+  std::string role, name;
+  RankedTensorType type;
+  DictionaryAttr attributes;
+
+  ShardingAttr getLayout() const {
+    return attributes.getAs<ShardingAttr>(attr::layout);
+  }
+  ArrayRef<int64_t> getShape() const {
+    auto shape = attributes.getAs<DenseI64ArrayAttr>(attr::shape);
+    return shape ? shape.asArrayRef() : type.getShape();
+  }
+};
+
+class ManifestBuilder {
+public:
+  ManifestBuilder(ModuleOp module, StringRef target)
+      : module(module), target(target), step(module) {}
+
+  FailureOr<json::Value> build();
+
+private:
+  void collectEntry(func::FuncOp entry);
+  int64_t addBuffer(func::FuncOp entry, StringRef fallback, Type type,
+                    DictionaryAttr attributes);
+  const BufferInfo *findBuffer(StringRef role, StringRef name) const;
+  FailureOr<Array> describeParameters();
+  json::Value describeParameter(const BufferInfo &buffer);
+  FailureOr<Array> describeBuffers();
+  Array describeCollectives();
+  Object describeCollective(CollectiveOpInterface op, int64_t id);
+  Array describeGroups();
+
+  ModuleOp module;
+  StringRef target;
+  StepCollectives step;
+  /// In the order of first use; a buffer is known by its role and name.
+  std::vector<BufferInfo> buffers;
+  std::map<std::pair<std::string, std::string>, int64_t> bufferIndex;
+  llvm::StringMap<int64_t> parameterIndex;
+  Array entries;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Attributes as JSON
+//===----------------------------------------------------------------------===//
+
+static Array toArray(ArrayRef<int64_t> values) {
+  Array array;
+  for (int64_t value : values)
+    array.push_back(value);
+  return array;
+}
+
+static std::string getTypeName(Type type) {
+  std::string name;
+  llvm::raw_string_ostream(name) << type;
+  return name;
+}
+
+template <typename Axes> static Array axesToArray(MeshAttr mesh, Axes axes) {
+  Array array;
+  for (auto axis : axes)
+    array.push_back(mesh.getAxisName(axis));
+  return array;
+}
+
+static json::Value toJson(Attribute attribute) {
+  return llvm::TypeSwitch<Attribute, json::Value>(attribute)
+      .Case([](StringAttr text) { return json::Value(text.getValue()); })
+      .Case([](BoolAttr value) { return json::Value(value.getValue()); })
+      .Case([](IntegerAttr value) { return json::Value(value.getInt()); })
+      .Case(
+          [](FloatAttr value) { return json::Value(value.getValueAsDouble()); })
+      .Case([](DictionaryAttr dictionary) {
+        Object object;
+        for (NamedAttribute entry : dictionary)
+          object[entry.getName().getValue()] = toJson(entry.getValue());
+        return json::Value(std::move(object));
+      })
+      .Default([](Attribute) { return json::Value(nullptr); });
+}
+
+/// A missing layout is that of a whole tensor on every device.
+static Object describeSharding(ShardingAttr sharding, int64_t rank) {
+  Array dims, partial;
+  Reduction reduction = Reduction::Sum;
+  for (unsigned dim = 0; dim < rank; ++dim)
+    dims.push_back(
+        sharding ? axesToArray(sharding.getMesh(), sharding.getDimAxes(dim))
+                 : Array());
+  if (sharding) {
+    partial = axesToArray(sharding.getMesh(), sharding.getPartialAxes());
+    reduction = sharding.getReduction();
+  }
+  return Object{{"dims", std::move(dims)},
+                {"partial", std::move(partial)},
+                {"reduction", stringifyReduction(reduction)}};
+}
+
+static std::string getLayoutText(ShardingAttr sharding, int64_t rank) {
+  if (sharding)
+    return sharding.getLayoutString();
+  std::string text = "[";
+  for (int64_t dim = 0; dim < rank; ++dim)
+    text += dim ? ", {}" : "{}";
+  return text + "]";
+}
+
+static Object describeInitializer(InitializerAttr init) {
+  double value = init.getValue().getValueAsDouble();
+  if (init.getKind() == "normal")
+    return Object{{"kind", "normal"},
+                  {"mean", value},
+                  {"std", init.getDeviation().getValueAsDouble()}};
+  return Object{{"kind", init.getKind().getValue()}, {"value", value}};
+}
+
+/// A parameter that says nothing of checkpoints is a tensor of its own.
+static Object describeCheckpoint(ParameterAttr parameter,
+                                 ArrayRef<int64_t> shape) {
+  CheckpointAttr checkpoint = parameter.getCheckpoint();
+  if (!checkpoint)
+    return Object{{"tensor", parameter.getName().getValue()},
+                  {"shape", toArray(shape)},
+                  {"transpose", false},
+                  {"offsets", toArray(SmallVector<int64_t>(shape.size(), 0))},
+                  {"sizes", toArray(shape)}};
+  return Object{{"tensor", checkpoint.getTensor().getValue()},
+                {"shape", toArray(checkpoint.getShape())},
+                {"transpose", checkpoint.getTransposed()},
+                {"offsets", toArray(checkpoint.getOffsets())},
+                {"sizes", toArray(checkpoint.getSizes())}};
+}
+
+//===----------------------------------------------------------------------===//
+// Entries and buffers
+//===----------------------------------------------------------------------===//
+
+int64_t ManifestBuilder::addBuffer(func::FuncOp entry, StringRef fallback,
+                                   Type type, DictionaryAttr attributes) {
+  if (!attributes)
+    attributes = DictionaryAttr::get(entry.getContext());
+  auto role = attributes.getAs<StringAttr>(attr::role);
+  auto name = attributes.getAs<StringAttr>(attr::name);
+  BufferInfo buffer;
+  buffer.role = role ? role.str() : "value";
+  buffer.name = name ? name.str() : (entry.getName() + "." + fallback).str();
+  buffer.type = cast<RankedTensorType>(type);
+  buffer.attributes = attributes;
+  auto [it, isNew] =
+      bufferIndex.insert({{buffer.role, buffer.name}, int64_t(buffers.size())});
+  if (isNew)
+    buffers.push_back(buffer);
+  // Only one of the entries may say what a parameter is.
+  else if (attributes.get(attr::parameter))
+    buffers[it->second].attributes = attributes;
+  return it->second;
+}
+
+void ManifestBuilder::collectEntry(func::FuncOp entry) {
+  Array indices;
+  for (BlockArgument argument : entry.getArguments()) {
+    unsigned number = argument.getArgNumber();
+    indices.push_back(addBuffer(entry, "argument" + std::to_string(number),
+                                argument.getType(),
+                                entry.getArgAttrDict(number)));
+  }
+  for (auto [number, type] : llvm::enumerate(entry.getResultTypes()))
+    if (!entry.getResultAttr(number, attr::donated))
+      indices.push_back(addBuffer(entry, "result" + std::to_string(number),
+                                  type, entry.getResultAttrDict(number)));
+  auto bytes = entry->getAttrOfType<IntegerAttr>(host::attr::arenaBytes);
+  entries.push_back(Object{{"name", entry.getName()},
+                           {"symbol", ("mt_" + entry.getName()).str()},
+                           {"buffers", std::move(indices)},
+                           {"arena_bytes", bytes ? bytes.getInt() : 0}});
+}
+
+const BufferInfo *ManifestBuilder::findBuffer(StringRef role,
+                                              StringRef name) const {
+  auto it = bufferIndex.find({role.str(), name.str()});
+  return it == bufferIndex.end() ? nullptr : &buffers[it->second];
+}
+
+json::Value ManifestBuilder::describeParameter(const BufferInfo &buffer) {
+  auto parameter = buffer.attributes.getAs<ParameterAttr>(attr::parameter);
+  ShardingAttr storage = buffer.getLayout();
+  auto compute = buffer.attributes.getAs<ShardingAttr>("mt.compute_layout");
+  int64_t rank = buffer.type.getRank();
+  auto getLayoutOf = [&](StringRef role) {
+    const BufferInfo *other = findBuffer(role, buffer.name);
+    return getLayoutText(other ? other->getLayout() : storage, rank);
+  };
+  Object layouts{{"storage", getLayoutText(storage, rank)},
+                 {"compute", getLayoutText(compute ? compute : storage, rank)},
+                 {"gradient", getLayoutOf("gradient")},
+                 {"state", getLayoutOf("first_moment")}};
+  return Object{
+      {"name", buffer.name},
+      {"trained", parameter.getTrained()},
+      {"init", describeInitializer(parameter.getInit())},
+      {"layouts", std::move(layouts)},
+      {"checkpoint", describeCheckpoint(parameter, buffer.getShape())}};
+}
+
+FailureOr<Array> ManifestBuilder::describeParameters() {
+  Array array;
+  for (const BufferInfo &buffer : buffers) {
+    if (buffer.role != "parameter")
+      continue;
+    if (!buffer.attributes.getAs<ParameterAttr>(attr::parameter))
+      return module.emitError() << "expected 'mt.parameter' on parameter '"
+                                << buffer.name << "', found none";
+    parameterIndex[buffer.name] = array.size();
+    array.push_back(describeParameter(buffer));
+  }
+  return array;
+}
+
+FailureOr<Array> ManifestBuilder::describeBuffers() {
+  Array array;
+  for (const BufferInfo &buffer : buffers) {
+    Object object{{"name", buffer.name},
+                  {"role", buffer.role},
+                  {"dtype", getTypeName(buffer.type.getElementType())},
+                  {"shape", toArray(buffer.getShape())},
+                  {"local_shape", toArray(buffer.type.getShape())},
+                  {"sharding", describeSharding(buffer.getLayout(),
+                                                buffer.type.getRank())}};
+    if (buffer.role == "parameter" || buffer.role == "gradient" ||
+        buffer.role == "first_moment" || buffer.role == "second_moment") {
+      auto it = parameterIndex.find(buffer.name);
+      if (it == parameterIndex.end())
+        return module.emitError()
+               << "expected a parameter '" << buffer.name
+               << "' for the buffer of role " << buffer.role << ", found none";
+      object["parameter"] = it->second;
+    }
+    array.push_back(std::move(object));
+  }
+  return array;
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+/// How often an op of `entry` runs in a step.
+static int64_t getExecutions(ModuleOp module, func::FuncOp entry) {
+  auto model = module->getAttrOfType<DictionaryAttr>(attr::model);
+  if (entry.getName() != microbatchName || !model)
+    return 1;
+  auto count = model.getAs<IntegerAttr>("microbatches");
+  return count ? count.getInt() : 1;
+}
+
+Object ManifestBuilder::describeCollective(CollectiveOpInterface op,
+                                           int64_t id) {
+  auto entry = op->getParentOfType<func::FuncOp>();
+  AxisList axes(op.getAxes().begin(), op.getAxes().end());
+  Type type = op->getOperand(0).getType();
+  Object object{
+      {"id", id},
+      {"unit", ""},
+      {"direction",
+       stringifyDirection(entry.getName() == updateName ? Direction::Update
+                                                        : Direction::Forward)},
+      {"kind", op->getName().stripDialect()},
+      {"axes", axesToArray(op.getMesh(), axes)},
+      {"group", step.getGroup(op.getAxes())},
+      {"group_size", op.getMesh().getSize(axes)},
+      {"tensors", int64_t(op->getNumOperands())},
+      {"dtype", getTypeName(cast<RankedTensorType>(type).getElementType())},
+      {"executions", getExecutions(module, entry)},
+      {"reason", ""},
+      {"operation", ""},
+      {"entry", entry.getName()}};
+  int64_t localBytes = 0;
+  for (mlir::Value operand : op->getOperands())
+    localBytes += getLocalBytes(operand.getType());
+  int64_t groupSize = op.getMesh().getSize(axes);
+  object["payload_bytes"] =
+      getPayloadBytes(op.getTransition(0), groupSize, localBytes);
+  object["ring_bytes"] =
+      getRingBytes(op.getTransition(0), groupSize, localBytes);
+  std::optional<TrafficAttr> traffic = op.getTraffic();
+  if (!traffic || !*traffic)
+    return object;
+  std::string reason = stringifyReason(traffic->getReason()).str();
+  llvm::replace(reason, '_', '-');
+  object["unit"] = traffic->getUnit().getValue();
+  object["direction"] = stringifyDirection(traffic->getDirection());
+  object["payload_bytes"] = traffic->getPayloadBytes();
+  object["ring_bytes"] = traffic->getRingBytes();
+  object["reason"] = reason;
+  object["operation"] = traffic->getDemandedBy().getValue();
+  return object;
+}
+
+Array ManifestBuilder::describeCollectives() {
+  Array array;
+  for (auto [id, op] : llvm::enumerate(step.getCollectives()))
+    array.push_back(describeCollective(op, id));
+  return array;
+}
+
+Array ManifestBuilder::describeGroups() {
+  Array array;
+  for (ArrayRef<int32_t> group : step.getGroups())
+    array.push_back(axesToArray(step.mesh, group));
+  return array;
+}
+
+FailureOr<json::Value> ManifestBuilder::build() {
+  for (auto entry : module.getOps<func::FuncOp>())
+    if (host::isEntry(entry))
+      collectEntry(entry);
+  FailureOr<Array> parameters = describeParameters();
+  if (failed(parameters))
+    return failure();
+  FailureOr<Array> bufferList = describeBuffers();
+  if (failed(bufferList))
+    return failure();
+  Array mesh;
+  if (step.mesh)
+    for (unsigned axis = 0; axis < step.mesh.getNumAxes(); ++axis)
+      mesh.push_back(Object{{"name", step.mesh.getAxisName(axis)},
+                            {"size", step.mesh.getAxisSize(axis)}});
+  auto model = module->getAttrOfType<DictionaryAttr>(attr::model);
+  return json::Value(
+      Object{{"format", "mt-step"},
+             {"abi_version", MT_ABI_VERSION},
+             {"mt_version", MT_VERSION},
+             {"target", target},
+             {"mesh", std::move(mesh)},
+             {"model", model ? toJson(model) : json::Value(Object())},
+             {"groups", describeGroups()},
+             {"parameters", std::move(*parameters)},
+             {"buffers", std::move(*bufferList)},
+             {"entries", std::move(entries)},
+             {"collectives", describeCollectives()}});
+}
+
+FailureOr<json::Value> mt::buildManifest(ModuleOp module, StringRef target) {
+  return ManifestBuilder(module, target).build();
+}

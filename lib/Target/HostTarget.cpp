@@ -1,0 +1,229 @@
+//===- HostTarget.cpp - from the lowered phase to a shared library --------===//
+
+#include "mt/Target/HostTarget.h"
+
+#include "mlir/ExecutionEngine/OptUtils.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/SubtargetFeature.h"
+
+using namespace mlir;
+using namespace mt;
+using llvm::Error;
+using llvm::Expected;
+
+static Error makeError(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+//===----------------------------------------------------------------------===//
+// Code
+//===----------------------------------------------------------------------===//
+
+static std::string getHostFeatures() {
+  llvm::SubtargetFeatures features;
+  for (const auto &[name, isPresent] : llvm::sys::getHostCPUFeatures())
+    features.AddFeature(name, isPresent);
+  return features.getString();
+}
+
+Expected<std::unique_ptr<llvm::TargetMachine>>
+mt::createHostTargetMachine(const HostTargetOptions &options) {
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
+  llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
+  std::string message;
+  const llvm::Target *target =
+      llvm::TargetRegistry::lookupTarget(triple, message);
+  if (!target)
+    return makeError("no code generator for " + triple.str() + ": " + message);
+  bool isHost = options.cpu.empty();
+  std::string features = options.features;
+  if (isHost && features.empty())
+    features = getHostFeatures();
+  llvm::TargetOptions targetOptions;
+  std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
+      triple, isHost ? llvm::sys::getHostCPUName() : options.cpu, features,
+      targetOptions, llvm::Reloc::PIC_, std::nullopt,
+      llvm::CodeGenOptLevel::Aggressive));
+  if (!machine)
+    return makeError("no target machine for " + triple.str());
+  return machine;
+}
+
+Expected<std::unique_ptr<llvm::Module>>
+mt::translateToLLVM(ModuleOp module, llvm::LLVMContext &context,
+                    llvm::TargetMachine &machine, unsigned optimizationLevel) {
+  std::unique_ptr<llvm::Module> code =
+      translateModuleToLLVMIR(module, context, "step");
+  if (!code)
+    return makeError("the module cannot be translated to LLVM IR");
+  code->setTargetTriple(machine.getTargetTriple());
+  code->setDataLayout(machine.createDataLayout());
+  // Vector registers of the full width, where the machine has them.
+  for (llvm::Function &function : *code)
+    if (!function.isDeclaration())
+      function.addFnAttr("prefer-vector-width", "512");
+  auto optimize = makeOptimizingTransformer(optimizationLevel,
+                                            /*sizeLevel=*/0, &machine);
+  if (Error error = optimize(code.get()))
+    return error;
+  return code;
+}
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// A file that vanishes unless it is kept.
+class TemporaryFile {
+public:
+  /// A new name beside `path`, so that renaming does not copy.
+  static Expected<TemporaryFile> create(llvm::StringRef path) {
+    llvm::SmallString<128> name;
+    if (std::error_code error =
+            llvm::sys::fs::createUniqueFile(path + "-%%%%%%%%", name))
+      return makeError(path + ": " + error.message());
+    return TemporaryFile(name);
+  }
+  TemporaryFile(TemporaryFile &&other) { std::swap(name, other.name); }
+  ~TemporaryFile() {
+    if (!name.empty())
+      llvm::sys::fs::remove(name);
+  }
+
+  llvm::StringRef getName() const { return name; }
+  Error keepAs(llvm::StringRef path) {
+    if (std::error_code error = llvm::sys::fs::rename(name, path))
+      return makeError(path + ": " + error.message());
+    name.clear();
+    return Error::success();
+  }
+
+private:
+  explicit TemporaryFile(llvm::StringRef name) : name(name) {}
+  llvm::SmallString<128> name;
+};
+
+} // namespace
+
+Error mt::writeObject(llvm::Module &module, llvm::TargetMachine &machine,
+                      llvm::StringRef path) {
+  Expected<TemporaryFile> file = TemporaryFile::create(path);
+  if (!file)
+    return file.takeError();
+  std::error_code status;
+  llvm::raw_fd_ostream stream(file->getName(), status);
+  if (status)
+    return makeError(file->getName() + ": " + status.message());
+  llvm::legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, stream, nullptr,
+                                  llvm::CodeGenFileType::ObjectFile))
+    return makeError("the target cannot write object files");
+  passes.run(module);
+  stream.close();
+  if (stream.has_error()) {
+    status = stream.error();
+    stream.clear_error();
+    return makeError(file->getName() + ": " + status.message());
+  }
+  return file->keepAs(path);
+}
+
+/// The mathematics library, which a linker that is called directly does not
+/// look for.
+static std::optional<std::string> findLibm() {
+  std::string triple = llvm::sys::getDefaultTargetTriple();
+  llvm::Triple parsed(triple);
+  std::string multiarch = (parsed.getArchName() + "-linux-gnu").str();
+  for (const std::string &folder :
+       {"/lib/" + multiarch, "/usr/lib/" + multiarch, std::string("/lib64"),
+        std::string("/usr/lib64"), std::string("/lib")}) {
+    std::string path = folder + "/libm.so.6";
+    if (llvm::sys::fs::exists(path))
+      return path;
+  }
+  return std::nullopt;
+}
+
+/// The command that links `object` into `output`; empty where no linker is.
+static SmallVector<std::string> getLinkCommand(llvm::StringRef object,
+                                               llvm::StringRef output) {
+  SmallVector<std::string> tail{"-shared", "-o", output.str(), object.str()};
+  SmallVector<std::string> command;
+  std::optional<std::string> libm = findLibm();
+  for (const char *name : {"ld.lld", "ld.lld-22", "ld"}) {
+    llvm::ErrorOr<std::string> linker = llvm::sys::findProgramByName(name);
+    if (!linker || !libm)
+      continue;
+    command.push_back(*linker);
+    command.append(tail);
+    command.push_back(*libm);
+    return command;
+  }
+  llvm::ErrorOr<std::string> compiler = llvm::sys::findProgramByName("cc");
+  if (!compiler)
+    return {};
+  command.push_back(*compiler);
+  command.append(tail);
+  command.push_back("-lm");
+  return command;
+}
+
+/// The first line of a file, for messages.
+static std::string readFirstLine(llvm::StringRef path) {
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  return buffer ? (*buffer)->getBuffer().split('\n').first.str()
+                : std::string();
+}
+
+Error mt::linkSharedLibrary(llvm::StringRef object, llvm::StringRef path) {
+  Expected<TemporaryFile> output = TemporaryFile::create(path);
+  if (!output)
+    return output.takeError();
+  Expected<TemporaryFile> messages =
+      TemporaryFile::create((path + ".link").str());
+  if (!messages)
+    return messages.takeError();
+  SmallVector<std::string> command = getLinkCommand(object, output->getName());
+  if (command.empty())
+    return makeError("no linker: expected ld.lld or cc on PATH, found none");
+  SmallVector<llvm::StringRef> arguments(command.begin(), command.end());
+  std::string failure;
+  int status = llvm::sys::ExecuteAndWait(
+      command[0], arguments, std::nullopt,
+      {std::nullopt, messages->getName(), messages->getName()},
+      /*SecondsToWait=*/0, /*MemoryLimit=*/0, &failure);
+  if (status != 0)
+    return makeError(command[0] + " failed: " + failure +
+                     readFirstLine(messages->getName()));
+  return output->keepAs(path);
+}
+
+Error mt::writeSharedLibrary(ModuleOp module, llvm::StringRef path,
+                             const HostTargetOptions &options) {
+  auto machine = createHostTargetMachine(options);
+  if (!machine)
+    return machine.takeError();
+  llvm::LLVMContext context;
+  auto code =
+      translateToLLVM(module, context, **machine, options.optimizationLevel);
+  if (!code)
+    return code.takeError();
+  std::string object = (path + ".o").str();
+  if (Error error = writeObject(**code, **machine, object))
+    return error;
+  llvm::FileRemover removeObject(object);
+  return linkSharedLibrary(object, path);
+}

@@ -1,0 +1,174 @@
+//===- Execution.cpp - compile a local module and run it ------------------===//
+
+#include "Execution.h"
+
+#include "RunRanks.h"
+#include "mt/Conversion/Passes.h"
+#include "mt/Target/HostTarget.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
+
+#include <dlfcn.h>
+
+using namespace mlir;
+using namespace mt;
+using namespace mt::test;
+using llvm::Error;
+using llvm::Expected;
+
+static Error makeError(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+/// Lowers `module`; what is diagnosed becomes the error.
+static Error lower(ModuleOp module) {
+  std::string messages;
+  ScopedDiagnosticHandler handler(
+      module.getContext(), [&](Diagnostic &diagnostic) {
+        llvm::raw_string_ostream(messages)
+            << diagnostic.getLocation() << ": " << diagnostic << "\n";
+        return success();
+      });
+  PassManager manager(module.getContext());
+  buildHostPipeline(manager);
+  if (failed(manager.run(module)))
+    return makeError("lowering failed: " + messages);
+  return Error::success();
+}
+
+static std::vector<RankedTensorType> getBufferTypes(func::FuncOp entry) {
+  std::vector<RankedTensorType> types;
+  for (Type type : entry.getArgumentTypes())
+    types.push_back(cast<RankedTensorType>(type));
+  for (auto [number, type] : llvm::enumerate(entry.getResultTypes()))
+    if (!entry.getResultAttr(number, attr::donated))
+      types.push_back(cast<RankedTensorType>(type));
+  return types;
+}
+
+Expected<std::unique_ptr<ExecutableModule>>
+ExecutableModule::compile(ModuleOp module) {
+  std::unique_ptr<ExecutableModule> step(new ExecutableModule());
+  for (auto function : module.getOps<func::FuncOp>())
+    if (!function.isDeclaration())
+      step->entries[function.getName()].types = getBufferTypes(function);
+  OwningOpRef<ModuleOp> copy = module.clone();
+  if (Error error = lower(*copy))
+    return error;
+
+  llvm::SmallString<128> path;
+  if (std::error_code error =
+          llvm::sys::fs::createTemporaryFile("mt-step", "so", path))
+    return makeError(error.message());
+  step->path = path.str().str();
+  if (Error error = writeSharedLibrary(*copy, path))
+    return error;
+  step->library = dlopen(step->path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!step->library)
+    return makeError(dlerror());
+  if (Error error = step->readManifest())
+    return error;
+  return step;
+}
+
+ExecutableModule::~ExecutableModule() {
+  if (library)
+    dlclose(library);
+  if (!path.empty())
+    llvm::sys::fs::remove(path);
+}
+
+Error ExecutableModule::readManifest() {
+  auto text = static_cast<const char *>(dlsym(library, "mt_manifest"));
+  if (!text)
+    return makeError("expected a symbol mt_manifest, found none");
+  manifest = text;
+  Expected<llvm::json::Value> value = llvm::json::parse(manifest);
+  if (!value)
+    return value.takeError();
+  const llvm::json::Object &root = *value->getAsObject();
+  llvm::StringMap<int64_t> axes;
+  for (const llvm::json::Value &axis : *root.getArray("mesh")) {
+    const llvm::json::Object &object = *axis.getAsObject();
+    axes[*object.getString("name")] = mesh.size();
+    mesh.emplace_back(object.getString("name")->str(),
+                      *object.getInteger("size"));
+  }
+  for (const llvm::json::Value &group : *root.getArray("groups")) {
+    std::vector<int64_t> &list = groups.emplace_back();
+    for (const llvm::json::Value &axis : *group.getAsArray())
+      list.push_back(axes.lookup(*axis.getAsString()));
+  }
+  for (const llvm::json::Value &entry : *root.getArray("entries")) {
+    const llvm::json::Object &object = *entry.getAsObject();
+    entries[*object.getString("name")].arenaBytes =
+        *object.getInteger("arena_bytes");
+  }
+  return Error::success();
+}
+
+int64_t ExecutableModule::getNumRanks() const {
+  int64_t ranks = 1;
+  for (const auto &[name, size] : mesh)
+    ranks *= size;
+  return ranks;
+}
+
+ArrayRef<RankedTensorType>
+ExecutableModule::getTypes(llvm::StringRef entry) const {
+  return entries.find(entry)->second.types;
+}
+
+int64_t ExecutableModule::getArenaBytes(llvm::StringRef entry) const {
+  return entries.find(entry)->second.arenaBytes;
+}
+
+std::vector<RankBuffers>
+ExecutableModule::makeBuffers(llvm::StringRef entry) const {
+  RankBuffers buffers;
+  for (RankedTensorType type : getTypes(entry))
+    buffers.emplace_back(type.getNumElements() * type.getElementTypeBitWidth() /
+                         8);
+  return std::vector<RankBuffers>(getNumRanks(), buffers);
+}
+
+/// What is wrong with the buffers, if anything is.
+static std::string checkBuffers(ArrayRef<RankedTensorType> types,
+                                const RankBuffers &buffers) {
+  if (types.size() != buffers.size())
+    return "expected " + std::to_string(types.size()) + " buffers, found " +
+           std::to_string(buffers.size());
+  for (auto [number, type] : llvm::enumerate(types)) {
+    size_t bytes = type.getNumElements() * type.getElementTypeBitWidth() / 8;
+    if (buffers[number].getSize() != bytes)
+      return "expected " + std::to_string(bytes) + " bytes in buffer " +
+             std::to_string(number) + ", found " +
+             std::to_string(buffers[number].getSize());
+  }
+  return {};
+}
+
+Error ExecutableModule::run(llvm::StringRef entry,
+                            std::vector<RankBuffers> &ranks) {
+  void *symbol = dlsym(library, ("mt_" + entry).str().c_str());
+  if (!symbol)
+    return makeError("expected a symbol mt_" + entry + ", found none");
+  if (int64_t(ranks.size()) != getNumRanks())
+    return makeError("expected buffers of " + llvm::Twine(getNumRanks()) +
+                     " ranks, found " + llvm::Twine(ranks.size()));
+  std::vector<RankCall> calls;
+  for (RankBuffers &buffers : ranks) {
+    std::string wrong = checkBuffers(getTypes(entry), buffers);
+    if (!wrong.empty())
+      return makeError(wrong);
+    RankCall &call = calls.emplace_back();
+    call.arenaBytes = getArenaBytes(entry);
+    for (Buffer &buffer : buffers)
+      call.buffers.push_back(buffer.getData());
+  }
+  std::string failure = runRanks(symbol, mesh, groups, calls);
+  return failure.empty() ? Error::success() : makeError(failure);
+}
