@@ -2,6 +2,7 @@
 
 #include "mt/IR/Sharding.h"
 
+#include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -147,6 +148,13 @@ MeshAttr mt::parseMesh(MLIRContext *context, StringRef text,
       error = "axis '" + name.str() + "' is named twice";
       return nullptr;
     }
+  ScopedDiagnosticHandler handler(context, [&](Diagnostic &diagnostic) {
+    error = diagnostic.str();
+    return success();
+  });
+  auto emit = [&] { return emitError(UnknownLoc::get(context)); };
+  if (failed(MeshAttr::verify(emit, names, sizes)))
+    return nullptr;
   return MeshAttr::get(context, names, sizes);
 }
 

@@ -69,7 +69,7 @@ private:
     for (size_t i = 0; i < token.size(); ++i) {
       char c = token[i];
       if (c == '.') {
-        unsigned named = countDims(token.drop_front(i + 3));
+        unsigned named = tensor.size() + countDims(token.drop_front(i + 3));
         unsigned count = rank < named ? 0 : rank - named;
         if (!leading)
           leading = count;
