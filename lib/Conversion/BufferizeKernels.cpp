@@ -10,8 +10,10 @@
 #include "mlir/Dialect/Bufferization/Transforms/Transforms.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Dominance.h"
 #include "mlir/Transforms/CSE.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -43,15 +45,16 @@ static LogicalResult bufferize(func::FuncOp kernel) {
 }
 
 /// What was computed in place is copied onto itself; that this is so shows once
-/// equal views are one value.
-static void dropSelfCopies(func::FuncOp kernel) {
+/// equal views are one value and loops do not carry memory.
+static LogicalResult dropSelfCopies(func::FuncOp kernel) {
   IRRewriter rewriter(kernel.getContext());
   DominanceInfo dominance(kernel);
   eliminateCommonSubExpressions(rewriter, dominance, kernel);
-  kernel.walk([](linalg::CopyOp op) {
-    if (op.getInputs()[0] == op.getOutputs()[0])
-      op.erase();
-  });
+  RewritePatternSet patterns(kernel.getContext());
+  scf::ForOp::getCanonicalizationPatterns(patterns, kernel.getContext());
+  scf::IfOp::getCanonicalizationPatterns(patterns, kernel.getContext());
+  linalg::CopyOp::getCanonicalizationPatterns(patterns, kernel.getContext());
+  return applyPatternsGreedily(kernel, std::move(patterns));
 }
 
 static int64_t getBytes(MemRefType type) {
@@ -109,9 +112,9 @@ struct BufferizeKernels : mt::impl::BufferizeKernelsBase<BufferizeKernels> {
   void runOnOperation() override {
     if (!isKernel(getOperation()))
       return;
-    if (failed(bufferize(getOperation())))
+    if (failed(bufferize(getOperation())) ||
+        failed(dropSelfCopies(getOperation())))
       return signalPassFailure();
-    dropSelfCopies(getOperation());
     placeScratch(getOperation());
   }
 };
