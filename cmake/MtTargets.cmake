@@ -25,12 +25,29 @@ function(mt_sanitize target)
   endif()
 endfunction()
 
+# Most of the time of compiling a file goes into MLIR's headers: they are
+# compiled once, for all libraries of the compiler.
+add_library(MtPch STATIC ${PROJECT_SOURCE_DIR}/cmake/pch/Mlir.cpp)
+mt_compiler_flags(MtPch)
+target_precompile_headers(MtPch PRIVATE
+  <mlir/Dialect/Arith/IR/Arith.h>
+  <mlir/Dialect/Func/IR/FuncOps.h>
+  <mlir/Dialect/LLVMIR/LLVMDialect.h>
+  <mlir/Dialect/Linalg/IR/Linalg.h>
+  <mlir/Dialect/Tensor/IR/Tensor.h>
+  <mlir/IR/BuiltinOps.h>
+  <mlir/IR/DialectImplementation.h>
+  <mlir/IR/PatternMatch.h>
+  <mlir/Pass/PassManager.h>
+  <llvm/ADT/MapVector.h>)
+
 function(mt_library name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;LINK" ${ARGN})
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   mt_compiler_flags(${name})
   add_dependencies(${name} MtIRIncGen MtPassesIncGen ${ARG_DEPENDS})
   target_link_libraries(${name} PUBLIC ${ARG_LINK})
+  target_precompile_headers(${name} REUSE_FROM MtPch)
 endfunction()
 
 # mt_tool(NAME sources... [LINK libraries...]): an executable in bin/.

@@ -40,9 +40,9 @@ static bool isOfParameter(CollectiveOpInterface collective) {
 namespace {
 /// Where in a block one op can stand for several: behind all their inputs,
 /// before all users of their results.
-class Range {
+class Span {
 public:
-  explicit Range(Block *block) : block(block) {}
+  explicit Span(Block *block) : block(block) {}
 
   void add(Operation *op) {
     for (Value input : op->getOperands()) {
@@ -97,10 +97,10 @@ static TrafficAttr sumTraffic(ArrayRef<CollectiveOpInterface> members) {
 }
 
 /// Replaces `members` by one op.
-static void join(ArrayRef<CollectiveOpInterface> members, const Range &range) {
+static void join(ArrayRef<CollectiveOpInterface> members, const Span &span) {
   CollectiveOpInterface first = members.front();
   OpBuilder builder(first.getContext());
-  range.setInsertionPoint(builder);
+  span.setInsertionPoint(builder);
   SmallVector<Location> locations;
   SmallVector<int64_t> dims;
   OperationState state(first.getLoc(), first->getName());
@@ -131,18 +131,18 @@ static void join(ArrayRef<CollectiveOpInterface> members, const Range &range) {
 static void joinCandidates(Block *block,
                            ArrayRef<CollectiveOpInterface> candidates) {
   while (!candidates.empty()) {
-    Range range(block);
+    Span span(block);
     size_t count = 0;
     for (CollectiveOpInterface candidate : candidates) {
-      Range next = range;
+      Span next = span;
       next.add(candidate);
       if (next.isEmpty())
         break;
-      range = next;
+      span = next;
       ++count;
     }
     if (count > 1)
-      join(candidates.take_front(count), range);
+      join(candidates.take_front(count), span);
     candidates = candidates.drop_front(std::max<size_t>(count, 1));
   }
 }

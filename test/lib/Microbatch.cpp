@@ -66,7 +66,7 @@ Microbatch::create(MLIRContext &context, StringRef text,
     return step.takeError();
   result->step = std::move(*step);
   result->buffers = result->step->makeBuffers(microbatchName);
-  return std::move(result);
+  return result;
 }
 
 const Microbatch::Argument &Microbatch::find(StringRef role, StringRef name,

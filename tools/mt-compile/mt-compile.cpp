@@ -1,110 +1,232 @@
-//===- mt-compile.cpp - compile a step into a shared library --------------===//
+//===- mt-compile.cpp - a training step ahead of time ---------------------===//
 //
-//   mt-compile local.mlir -o step.so
+//   mt-compile model.mlir --mesh dp=2,tp=4 --sequence-parallel -o step.so
 //
 //===----------------------------------------------------------------------===//
 
+#include "mt/Analysis/Report.h"
 #include "mt/Conversion/Passes.h"
 #include "mt/InitAll.h"
+#include "mt/Pipelines/Pipelines.h"
 #include "mt/Target/HostTarget.h"
+#include "mt/Transforms/Passes.h"
 
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
-#include "llvm/Support/CommandLine.h"
-#include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/ToolOutputFile.h"
-#include "llvm/Support/WithColor.h"
 #include "llvm/Target/TargetMachine.h"
 
+#include <CLI/CLI.hpp>
+
 using namespace mlir;
-namespace cl = llvm::cl;
+using namespace mt;
 
 namespace {
+struct Arguments {
+  std::string input, output = "step.so";
+  std::string mesh, stopAfter, emit = "so", report;
+  bool sequenceParallel = false, wholeVocabulary = false, remarks = false;
+};
+} // namespace
 
-enum class Output { Mlir, Llvm, Object, Library };
+static LogicalResult fail(const Twine &message) {
+  llvm::errs() << "mt-compile: error: " << message << "\n";
+  return failure();
+}
 
-cl::OptionCategory category("mt-compile options");
-cl::opt<std::string> inputPath(cl::Positional, cl::desc("<module>"),
-                               cl::init("-"), cl::cat(category));
-cl::opt<std::string> outputPath("o", cl::desc("file to write"),
-                                cl::value_desc("file"), cl::init("step.so"),
-                                cl::cat(category));
-cl::opt<Output>
-    emit("emit", cl::desc("what to write"), cl::init(Output::Library),
-         cl::values(clEnumValN(Output::Mlir, "mlir", "the lowered phase"),
-                    clEnumValN(Output::Llvm, "llvm", "optimised LLVM IR"),
-                    clEnumValN(Output::Object, "obj", "an object file"),
-                    clEnumValN(Output::Library, "so", "a shared library")),
-         cl::cat(category));
+static LogicalResult fail(llvm::Error error) {
+  return fail(llvm::toString(std::move(error)));
+}
+
+/// One of a few words, or a message that lists them.
+static LogicalResult checkWord(StringRef flag, StringRef word,
+                               ArrayRef<StringRef> words) {
+  if (word.empty() || llvm::is_contained(words, word))
+    return success();
+  return fail(flag + ": expected " + llvm::join(words, ", ") + ", found '" +
+              word + "'");
+}
+
+/// Returns the exit code if there is nothing to compile.
+static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
+  CLI::App app("Compiles a model into one training step.", "mt-compile");
+  app.add_option("MODULE", arguments.input,
+                 "a module with a function @forward, - for standard input")
+      ->required();
+  app.add_option("-o,--output", arguments.output, "file to write (step.so)");
+  app.add_option("--mesh", arguments.mesh,
+                 "axes and sizes, as dp=2,tp=4; without it the step is dense, "
+                 "or sharded as the module's annotations say");
+  app.add_flag("--sequence-parallel", arguments.sequenceParallel,
+               "shard the residual stream over tp along the sequence");
+  app.add_flag("--whole-vocabulary", arguments.wholeVocabulary,
+               "do not shard embedding and head along the vocabulary");
+  app.add_option("--stop-after", arguments.stopAfter,
+                 "write the module of a phase: annotated, sharded, "
+                 "differentiated, placed or local");
+  app.add_option("--emit", arguments.emit, "mlir, llvm, obj or so (so)");
+  app.add_option("--report", arguments.report,
+                 "print every collective: text or json");
+  app.add_flag("--remarks", arguments.remarks,
+               "say why layouts and collectives are what they are");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp &) {
+    llvm::outs() << app.help();
+    return 0;
+  } catch (const CLI::ParseError &error) {
+    std::string line = error.what();
+    llvm::replace(line, '\n', ' ');
+    line[0] = llvm::toLower(line[0]);
+    (void)fail("command line: " + line);
+    return 1;
+  }
+  bool wrong =
+      failed(checkWord("--stop-after", arguments.stopAfter,
+                       {"annotated", "sharded", "differentiated", "placed",
+                        "local"})) ||
+      failed(checkWord("--emit", arguments.emit,
+                       {"mlir", "llvm", "obj", "so"})) ||
+      failed(checkWord("--report", arguments.report, {"text", "json"}));
+  return wrong ? std::optional<int>(1) : std::nullopt;
+}
+
+static bool isAnnotated(ModuleOp module) {
+  bool found = false;
+  module.walk([&](func::FuncOp function) {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      found |= bool(function.getArgAttr(i, mt::attr::sharding));
+  });
+  module.walk([&](ConstrainOp) { found = true; });
+  return found;
+}
 
 /// Text goes to a stream, which is kept only if all is well.
-template <typename PrintFn> llvm::Error writeText(PrintFn print) {
+template <typename PrintFn>
+static LogicalResult writeText(StringRef path, PrintFn print) {
   std::string message;
-  auto file = openOutputFile(outputPath, &message);
+  auto file = openOutputFile(path, &message);
   if (!file)
-    return llvm::createStringError(message);
+    return fail(message);
   print(file->os());
   file->keep();
-  return llvm::Error::success();
+  return success();
 }
 
-llvm::Error writeOutput(ModuleOp module) {
-  if (emit == Output::Mlir)
-    return writeText([&](llvm::raw_ostream &os) { module.print(os); });
-  if (emit == Output::Library)
-    return mt::writeSharedLibrary(module, outputPath);
-  auto machine = mt::createHostTargetMachine();
+static LogicalResult writeCode(ModuleOp module, const Arguments &arguments) {
+  auto checked = [](llvm::Error error) {
+    return error ? fail(std::move(error)) : success();
+  };
+  if (arguments.emit == "so")
+    return checked(writeSharedLibrary(module, arguments.output));
+  auto machine = createHostTargetMachine();
   if (!machine)
-    return machine.takeError();
+    return fail(machine.takeError());
   llvm::LLVMContext context;
-  auto code = mt::translateToLLVM(module, context, **machine);
+  auto code = translateToLLVM(module, context, **machine);
   if (!code)
-    return code.takeError();
-  if (emit == Output::Object)
-    return mt::writeObject(**code, **machine, outputPath);
-  return writeText([&](llvm::raw_ostream &os) { (*code)->print(os, nullptr); });
+    return fail(code.takeError());
+  if (arguments.emit == "obj")
+    return checked(writeObject(**code, **machine, arguments.output));
+  return writeText(arguments.output, [&](llvm::raw_ostream &os) {
+    (*code)->print(os, nullptr);
+  });
 }
 
-LogicalResult compile(MLIRContext &context) {
+static LogicalResult printReport(ModuleOp module, const Arguments &arguments) {
+  Report report = buildReport(module);
+  if (arguments.remarks)
+    emitRemarks(report);
+  if (arguments.report == "json")
+    llvm::outs() << llvm::formatv("{0:2}\n",
+                                  llvm::json::Value(toJson(report)));
+  else if (arguments.report == "text")
+    printText(report, llvm::outs());
+  return success();
+}
+
+template <typename BuildFn>
+static LogicalResult runPasses(ModuleOp module, BuildFn build) {
+  PassManager manager(module.getContext());
+  build(manager);
+  return manager.run(module);
+}
+
+/// From a forward function to the local phase, or to where the user stops.
+static LogicalResult shard(ModuleOp module, const Arguments &arguments) {
+  PipelineOptions options;
+  options.mesh = arguments.mesh;
+  options.annotated = arguments.mesh.empty() && isAnnotated(module);
+  options.sequenceParallel = arguments.sequenceParallel;
+  options.vocabularyParallel = !arguments.wholeVocabulary;
+  options.remarks = arguments.remarks;
+  bool reports = !arguments.report.empty() || arguments.remarks;
+  if (reports && (arguments.stopAfter.empty() ||
+                  llvm::is_contained({"placed", "local"},
+                                     arguments.stopAfter))) {
+    options.stopAfter = "placed";
+    if (failed(runPasses(module, [&](PassManager &manager) {
+          buildPipeline(manager, options);
+        })) ||
+        failed(printReport(module, arguments)))
+      return failure();
+    if (arguments.stopAfter == "placed")
+      return success();
+    return runPasses(module, [&](PassManager &manager) {
+      buildPartitionPipeline(manager, options);
+    });
+  }
+  options.stopAfter =
+      arguments.stopAfter.empty() ? "local" : arguments.stopAfter;
+  return runPasses(module, [&](PassManager &manager) {
+    buildPipeline(manager, options);
+  });
+}
+
+static LogicalResult compile(MLIRContext &context, const Arguments &arguments) {
+  if (!arguments.mesh.empty()) {
+    std::string error;
+    if (!parseMesh(&context, arguments.mesh, error))
+      return fail("--mesh: " + error);
+  }
+  std::string message;
+  auto buffer = openInputFile(arguments.input, &message);
+  if (!buffer)
+    return fail(message);
   auto source = std::make_shared<llvm::SourceMgr>();
   SourceMgrDiagnosticHandler handler(*source, &context);
-  std::string message;
-  auto buffer = openInputFile(inputPath, &message);
-  if (!buffer) {
-    llvm::WithColor::error(llvm::errs(), "mt-compile") << message << "\n";
-    return failure();
-  }
   source->AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(source, &context);
   if (!module)
     return failure();
-  PassManager manager(&context);
-  if (failed(applyPassManagerCLOptions(manager)))
+  // A module without a forward function may be in the local phase already.
+  if (module->lookupSymbol(forwardName) && failed(shard(*module, arguments)))
     return failure();
-  mt::buildHostPipeline(manager);
-  if (failed(manager.run(*module)))
+  auto printModule = [&](llvm::raw_ostream &os) { module->print(os); };
+  if (!arguments.stopAfter.empty())
+    return writeText(arguments.output, printModule);
+  if (failed(runPasses(*module, [](PassManager &manager) {
+        manager.addPass(createVerifyPhase({"local"}));
+        buildHostPipeline(manager);
+      })))
     return failure();
-  if (llvm::Error error = writeOutput(*module)) {
-    llvm::WithColor::error(llvm::errs(), "mt-compile")
-        << llvm::toString(std::move(error)) << "\n";
-    return failure();
-  }
-  return success();
+  if (arguments.emit == "mlir")
+    return writeText(arguments.output, printModule);
+  return writeCode(*module, arguments);
 }
 
-} // namespace
-
 int main(int argc, char **argv) {
-  llvm::InitLLVM init(argc, argv);
-  registerPassManagerCLOptions();
-  cl::HideUnrelatedOptions(category);
-  cl::ParseCommandLineOptions(argc, argv, "compiles a step\n");
+  Arguments arguments;
+  if (std::optional<int> code = parse(argc, argv, arguments))
+    return *code;
   DialectRegistry registry;
-  mt::registerAllDialects(registry);
+  registerAllDialects(registry);
   MLIRContext context(registry);
-  return failed(compile(context));
+  // Two diagnostics of two threads would tear each other.
+  context.disableMultithreading();
+  return failed(compile(context, arguments));
 }

@@ -41,18 +41,18 @@ def MtHost_Dialect : Dialect {
   let useDefaultAttributePrinterParser = 1;
 }
 
-class MtHost_PlaceAttr<string name, string attrMnemonic, string parameter>
+class MtHost_PlaceAttr<string name, string attrMnemonic>
     : AttrDef<MtHost_Dialect, name> {
   let mnemonic = attrMnemonic;
   let parameters = (ins "int64_t":$value);
   let assemblyFormat = "`<` $value `>`";
 }
 
-def MtHost_ArenaAttr : MtHost_PlaceAttr<"Arena", "arena", "offset"> {
+def MtHost_ArenaAttr : MtHost_PlaceAttr<"Arena", "arena"> {
   let summary = "a byte offset in the arena";
 }
 
-def MtHost_BufferAttr : MtHost_PlaceAttr<"Buffer", "buffer", "number"> {
+def MtHost_BufferAttr : MtHost_PlaceAttr<"Buffer", "buffer"> {
   let summary = "one of the entry's buffers: arguments, then new results";
 }
 

@@ -13,7 +13,7 @@ namespace mt::test {
 struct ModelArgument {
   std::string name, type;
   bool trained = true;
-  std::string sharding;
+  std::string sharding = {};
 };
 
 /// A module whose loss is the sum of `result` times fixed random weights: every
