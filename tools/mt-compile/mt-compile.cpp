@@ -226,6 +226,7 @@ int main(int argc, char **argv) {
   DialectRegistry registry;
   registerAllDialects(registry);
   MLIRContext context(registry);
+  context.loadDialect<MtDialect>();
   // Two diagnostics of two threads would tear each other.
   context.disableMultithreading();
   return failed(compile(context, arguments));
