@@ -149,6 +149,23 @@ static LogicalResult printReport(ModuleOp module, const Arguments &arguments) {
   return success();
 }
 
+/// Imported ops know the module's path instead of a line: it is the location.
+static LogicalResult printNamed(StringRef input, const Diagnostic &diagnostic) {
+  auto name = diagnostic.getLocation()->findInstanceOf<NameLoc>();
+  if (!name || diagnostic.getLocation()->findInstanceOf<FileLineColLoc>())
+    return failure();
+  StringRef severity =
+      diagnostic.getSeverity() == DiagnosticSeverity::Error ? "error"
+      : diagnostic.getSeverity() == DiagnosticSeverity::Warning ? "warning"
+      : diagnostic.getSeverity() == DiagnosticSeverity::Remark  ? "remark"
+                                                                 : "note";
+  llvm::errs() << input << ": " << severity << ": "
+               << name.getName().getValue() << ": " << diagnostic.str() << "\n";
+  for (const Diagnostic &note : diagnostic.getNotes())
+    llvm::errs() << input << ": note: " << note.str() << "\n";
+  return success();
+}
+
 template <typename BuildFn>
 static LogicalResult runPasses(ModuleOp module, BuildFn build) {
   PassManager manager(module.getContext());
@@ -200,6 +217,9 @@ static LogicalResult compile(MLIRContext &context, const Arguments &arguments) {
   auto source = std::make_shared<llvm::SourceMgr>();
   SourceMgrDiagnosticHandler handler(*source, &context);
   source->AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
+  ScopedDiagnosticHandler named(&context, [&](Diagnostic &diagnostic) {
+    return printNamed(arguments.input, diagnostic);
+  });
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(source, &context);
   if (!module)
     return failure();
