@@ -90,6 +90,21 @@ static void keepLayouts(func::FuncOp function) {
   function.setAllResultAttrs(results);
 }
 
+/// A step within a group of one device changes nothing that the device holds.
+static void dropIdleSteps(func::FuncOp function) {
+  SmallVector<CollectiveOpInterface> idle;
+  function.walk([&](CollectiveOpInterface op) {
+    AxisList axes(op.getAxes().begin(), op.getAxes().end());
+    if (op.getMesh().getSize(axes) == 1)
+      idle.push_back(op);
+  });
+  for (CollectiveOpInterface op : idle) {
+    op->replaceAllUsesWith(
+        op->getOperands().take_front(op->getNumResults()));
+    op->erase();
+  }
+}
+
 static void partition(func::FuncOp function) {
   addOffsets(function);
   keepLayouts(function);
@@ -98,6 +113,7 @@ static void partition(func::FuncOp function) {
     for (Operation &op : *block)
       llvm::for_each(op.getResults(), localize);
   });
+  dropIdleSteps(function);
   auto toLocal = [](Type type) -> Type {
     return getSharding(type) ? Type(getLocalType(type)) : type;
   };

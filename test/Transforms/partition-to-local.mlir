@@ -33,3 +33,13 @@ func.func private @slice_and_mask(%x: tensor<8xf32, #mt.sharding<#mesh, [{}]>>) 
   %1 = mt.mask %x over {tp} of #mesh : (tensor<8xf32, #mt.sharding<#mesh, [{}]>>) -> tensor<8xf32, #mt.sharding<#mesh, [{}] partial sum {tp}>>
   return
 }
+
+// A group of one device has nothing to say.
+
+// CHECK-LABEL: func.func private @group_of_one
+// CHECK-NEXT: return %arg0 : tensor<8xf32>
+#one = #mt.mesh<a = 1>
+func.func private @group_of_one(%x: tensor<8xf32, #mt.sharding<#one, [{}] partial sum {a}>>) -> tensor<8xf32, #mt.sharding<#one, [{}]>> {
+  %0 = mt.all_reduce %x over {a} of #one sum : (tensor<8xf32, #mt.sharding<#one, [{}] partial sum {a}>>) -> tensor<8xf32, #mt.sharding<#one, [{}]>>
+  return %0 : tensor<8xf32, #mt.sharding<#one, [{}]>>
+}

@@ -188,7 +188,8 @@ def PartitionToLocal : Pass<"mt-partition-to-local", "::mlir::ModuleOp"> {
 
     Every type becomes the dense type of what one device holds; arguments and
     results keep their layout and global shape as attributes. Ops that depend
-    on global indices get the device's `offset`.
+    on global indices get the device's `offset`. Steps within a group of one
+    device go away.
   }];
 }
 
