@@ -25,6 +25,8 @@ namespace mt {
 #include "mt/Conversion/Passes.h.inc"
 } // namespace mt
 
+#define DEBUG_TYPE "bufferize-kernels"
+
 /// Buffers up to this size lie on the stack, where the code generator turns
 /// sums into registers.
 static constexpr int64_t maxStackBytes = 256;

@@ -23,6 +23,8 @@ namespace mt {
 #include "mt/Conversion/Passes.h.inc"
 } // namespace mt
 
+#define DEBUG_TYPE "contractions-to-runtime"
+
 /// The fill with zero that `op` adds to, if nothing else sees it.
 static linalg::FillOp findZeroFill(linalg::GenericOp op) {
   Value output = op.getDpsInits()[0];

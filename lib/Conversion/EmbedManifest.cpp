@@ -15,6 +15,8 @@ namespace mt {
 #include "mt/Conversion/Passes.h.inc"
 } // namespace mt
 
+#define DEBUG_TYPE "embed-manifest"
+
 namespace {
 
 struct EmbedManifest : mt::impl::EmbedManifestBase<EmbedManifest> {

@@ -19,6 +19,8 @@ namespace mt {
 #include "mt/Conversion/Passes.h.inc"
 } // namespace mt
 
+#define DEBUG_TYPE "entries-to-llvm"
+
 namespace {
 
 /// Builds the LLVM function of one entry.

@@ -20,6 +20,8 @@ namespace mt {
 #include "mt/Conversion/Passes.h.inc"
 } // namespace mt
 
+#define DEBUG_TYPE "expand-math"
+
 /// The functions that LLVM has no instruction for.
 using LibmOps = std::tuple<math::ExpOp, math::LogOp, math::TanhOp, math::ErfOp,
                            math::PowFOp>;

@@ -12,6 +12,8 @@ namespace mt {
 #include "mt/Conversion/Passes.h.inc"
 } // namespace mt
 
+#define DEBUG_TYPE "flatten-units"
+
 namespace {
 
 void inlineUnit(UnitOp unit) {

@@ -27,6 +27,8 @@ namespace mt {
 #include "mt/Conversion/Passes.h.inc"
 } // namespace mt
 
+#define DEBUG_TYPE "kernels-to-llvm"
+
 /// What has no direct counterpart: views of views, bf16.
 static LogicalResult expand(ModuleOp module) {
   RewritePatternSet patterns(module.getContext());

@@ -18,6 +18,8 @@ namespace mt {
 #include "mt/Conversion/Passes.h.inc"
 } // namespace mt
 
+#define DEBUG_TYPE "outline-kernels"
+
 namespace {
 
 /// The kernels made so far, by what they compute.

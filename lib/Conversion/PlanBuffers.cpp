@@ -20,6 +20,8 @@ namespace mt {
 #include "mt/Conversion/Passes.h.inc"
 } // namespace mt
 
+#define DEBUG_TYPE "plan-buffers"
+
 namespace {
 
 /// Memory that is needed from one op of an entry to another, inclusive.

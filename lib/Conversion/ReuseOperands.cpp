@@ -5,6 +5,7 @@
 
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace mt;
@@ -14,6 +15,8 @@ namespace mt {
 #define GEN_PASS_DEF_REUSEOPERANDS
 #include "mt/Conversion/Passes.h.inc"
 } // namespace mt
+
+#define DEBUG_TYPE "reuse-operands"
 
 //===----------------------------------------------------------------------===//
 // What a kernel allows
@@ -215,14 +218,20 @@ struct ReuseOperands : mt::impl::ReuseOperandsBase<ReuseOperands> {
       for (Operation &op : entry.front())
         apply(&op, reuse.getReuse(&op), symbols, variants);
     }
-    for (auto function :
-         llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
-      if (isKernel(function) &&
-          SymbolTable::symbolKnownUseEmpty(function, getOperation()))
-        symbols.erase(function);
+    eraseUnused(symbols);
   }
 
 private:
+  /// Kernels of which only variants are launched.
+  void eraseUnused(SymbolTable &symbols) {
+    llvm::StringSet<> launched;
+    getOperation().walk([&](LaunchOp op) { launched.insert(op.getKernel()); });
+    for (auto function :
+         llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
+      if (isKernel(function) && !launched.contains(function.getName()))
+        symbols.erase(function);
+  }
+
   static void
   apply(Operation *op, ArrayRef<int64_t> reuse, SymbolTable &symbols,
         DenseMap<std::pair<Operation *, Attribute>, func::FuncOp> &variants) {

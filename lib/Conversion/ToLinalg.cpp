@@ -20,6 +20,8 @@ namespace mt {
 #include "mt/Conversion/Passes.h.inc"
 } // namespace mt
 
+#define DEBUG_TYPE "to-linalg"
+
 Scalar mt::getOffset(ImplicitLocOpBuilder &b, Value offset) {
   return {b, offset ? offset : arith::ConstantIndexOp::create(b, 0)};
 }

@@ -14,6 +14,8 @@ namespace mt {
 #include "mt/Conversion/Passes.h.inc"
 } // namespace mt
 
+#define DEBUG_TYPE "verify-lowered"
+
 static LogicalResult verifyDeclaration(LLVM::LLVMFuncOp function) {
   if (!function.isExternal() || isLibmFunction(function.getName()))
     return success();

@@ -120,6 +120,19 @@ def BufferizeKernels : Pass<"mt-bufferize-kernels", "::mlir::func::FuncOp"> {
     What a kernel holds beyond its arguments becomes part of one more argument,
     a memref of scratch bytes (`mt_host.scratch_bytes`), or, if it is small,
     lies on the stack.
+
+    ```mlir
+    // before
+    %0 = bufferization.to_tensor %a restrict : memref<8xf32> to tensor<8xf32>
+    %1 = tensor.empty() : tensor<8xf32>
+    %2 = linalg.generic {...} ins(%0 : tensor<8xf32>) outs(%1 : tensor<8xf32>) {...} -> tensor<8xf32>
+    bufferization.materialize_in_destination %2 in restrict writable %b : (tensor<8xf32>, memref<8xf32>) -> ()
+    // after
+    linalg.generic {...} ins(%a : memref<8xf32>) outs(%b : memref<8xf32>) {...}
+    ```
+
+    Fails when a tensor cannot be bufferized, which no kernel of
+    `mt-to-linalg` causes.
   }];
   let dependentDialects = [
     "::mlir::bufferization::BufferizationDialect",
@@ -176,6 +189,14 @@ def EmbedManifest : Pass<"mt-embed-manifest", "::mlir::ModuleOp"> {
     Requires: planned buffers. Ensures: globals `mt_manifest` and
     `mt_abi_version` (docs/manifest.md).
 
+    Groups are numbered in the order of their first use, collectives in that of
+    their traffic's ids, without gaps: the same numbers that the code passes.
+
+    ```mlir
+    llvm.mlir.global external constant @mt_manifest("{...}\00")
+    llvm.mlir.global external constant @mt_abi_version(1 : i32) : i32
+    ```
+
     Fails when a buffer that belongs to a parameter names one that the module
     does not have.
   }];
@@ -191,6 +212,13 @@ def ExpandMath : Pass<"mt-expand-math", "::mlir::ModuleOp"> {
   let description = [{
     Requires: kernels. The polynomials are within a few units in the last place
     and can be vectorised; 64 bits are for checking, so they are libm's.
+
+    ```mlir
+    // before
+    %y = math.exp %x : f64
+    // after
+    %y = func.call @exp(%x) : (f64) -> f64
+    ```
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect",
@@ -201,7 +229,15 @@ def ExpandMath : Pass<"mt-expand-math", "::mlir::ModuleOp"> {
 def KernelsToLLVM : Pass<"mt-kernels-to-llvm", "::mlir::ModuleOp"> {
   let summary = "kernels become LLVM functions on bare pointers";
   let description = [{
-    Requires: kernels in loops or control flow on memrefs. Entries stay.
+    Requires: kernels in control flow on memrefs. Ensures: kernels in the LLVM
+    dialect. Entries stay.
+
+    ```mlir
+    // before
+    func.func private @k(%context: !llvm.ptr, %x: memref<8xf32> {llvm.noalias}) attributes {mt_host.kernel} {...}
+    // after
+    llvm.func internal @k(%context: !llvm.ptr, %x: !llvm.ptr {llvm.noalias}) attributes {mt_host.kernel, no_inline} {...}
+    ```
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect",
                            "::mlir::affine::AffineDialect"];

@@ -88,6 +88,19 @@ TEST(Elementwise, Constant) {
          [](const Operands &) { return Operands{Values(4, 1.5)}; }});
 }
 
+TEST(Elementwise, BroadcastLeading) {
+  check({"(%a: tensor<3xT>) -> tensor<2x2x3xT>",
+         "%r = mt.broadcast_leading %a : (tensor<3xT>) -> tensor<2x2x3xT>\n"
+         "return %r : tensor<2x2x3xT>",
+         {makeValues(3, 1)},
+         [](const Operands &v) {
+           Values repeated;
+           for (size_t i = 0; i < 12; ++i)
+             repeated.push_back(v[0][i % 3]);
+           return Operands{repeated};
+         }});
+}
+
 TEST(Elementwise, SumLeadingAddsManyRowsExactly) {
   size_t rows = 4096;
   check({"(%a: tensor<64x64x3xT>) -> tensor<3xT>",
