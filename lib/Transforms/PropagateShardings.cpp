@@ -15,8 +15,9 @@
 #include "mt/Transforms/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "llvm/ADT/MapVector.h"
-#include "llvm/Support/Debug.h"
+#include "llvm/ADT/STLExtras.h"
+
+#include <deque>
 
 namespace mt {
 #define GEN_PASS_DEF_PROPAGATESHARDINGS
@@ -35,6 +36,17 @@ struct ValueState {
   bool closed = false;
   /// What the users agree to want.
   std::optional<Sharding> wanted;
+  /// What those users want that were asked so far; nothing when they differ.
+  std::optional<Sharding> agreed;
+  bool asked = false;
+  Value root;
+};
+
+/// An op with its rule and the states of what the rule speaks of.
+struct RuledOp {
+  Operation *op;
+  ShardingRule rule;
+  SmallVector<ValueState *> operands, results;
 };
 
 /// Says that a tensor's dimension asks for axes for a factor.
@@ -68,21 +80,26 @@ private:
   Value getRoot(Value value);
   ValueState &getState(Value value);
   void seed();
-  bool visitForward(Operation *op, const ShardingRule &rule);
+  bool visitForward(RuledOp &op);
   bool visitBackward();
-  void addClaims(Operation *op, const ShardingRule &rule, Value value,
+  void addClaims(const ShardingRule &rule, const ValueState &state,
                  const TensorFactors &tensor, unsigned number,
                  const Sharding &layout, SmallVectorImpl<Claim> &claims);
-  ShardingRule::FactorAxes decide(Operation *op, const ShardingRule &rule,
+  ShardingRule::FactorAxes decide(const RuledOp &op,
                                   SmallVectorImpl<Conflict> *conflicts);
-  AxisList getPassedPartial(Operation *op, const ShardingRule &rule,
+  AxisList getPassedPartial(const RuledOp &op,
                             const ShardingRule::FactorAxes &axes);
+  Sharding getResultLayout(const RuledOp &op, unsigned result,
+                           const ShardingRule::FactorAxes &axes,
+                           ArrayRef<Axis> passed);
 
   func::FuncOp function;
   MeshAttr mesh;
   DenseMap<Value, Value> roots;
-  DenseMap<Value, ValueState> states;
-  llvm::MapVector<Operation *, ShardingRule> ops;
+  /// States stay where they are: ops point at them.
+  std::deque<ValueState> states;
+  DenseMap<Value, ValueState *> stateOfRoot;
+  std::vector<RuledOp> ops;
 };
 } // namespace
 
@@ -103,11 +120,14 @@ Value Propagation::getRoot(Value value) {
 
 ValueState &Propagation::getState(Value value) {
   Value root = getRoot(value);
-  auto [entry, inserted] = states.try_emplace(root);
-  if (inserted)
-    entry->second.layout = Sharding::replicated(
+  ValueState *&state = stateOfRoot[root];
+  if (!state) {
+    state = &states.emplace_back();
+    state->root = root;
+    state->layout = Sharding::replicated(
         mesh, cast<RankedTensorType>(root.getType()).getRank());
-  return entry->second;
+  }
+  return *state;
 }
 
 void Propagation::seed() {
@@ -123,26 +143,33 @@ void Propagation::seed() {
           Sharding(constrain.getSharding());
       getState(constrain.getResult()).closed = true;
     } else if (auto ruled = dyn_cast<ShardingRuleOpInterface>(op)) {
-      ops.insert({op, ruled.getShardingRule()});
+      RuledOp &entry =
+          ops.emplace_back(RuledOp{op, ruled.getShardingRule(), {}, {}});
+      for (unsigned i = 0; i < entry.rule.getNumOperands(); ++i)
+        entry.operands.push_back(&getState(op->getOperand(i)));
+      for (Value result : op->getResults())
+        entry.results.push_back(&getState(result));
     }
   });
 }
 
-void Propagation::addClaims(Operation *op, const ShardingRule &rule,
-                            Value value, const TensorFactors &tensor,
-                            unsigned number, const Sharding &layout,
+void Propagation::addClaims(const ShardingRule &rule, const ValueState &state,
+                            const TensorFactors &tensor, unsigned number,
+                            const Sharding &layout,
                             SmallVectorImpl<Claim> &claims) {
-  bool closed = getState(value).closed && number < rule.getNumOperands();
-  unsigned rank = !closed ? 2 : isa<BlockArgument>(getRoot(value)) ? 0 : 1;
+  bool closed = state.closed && number < rule.getNumOperands();
+  unsigned rank = !closed ? 2 : isa<BlockArgument>(state.root) ? 0 : 1;
   for (auto [dim, factors] : llvm::enumerate(tensor)) {
+    if (layout.dims[dim].empty())
+      continue;
     ShardingRule::FactorAxes split(rule.getNumFactors());
     if (failed(rule.splitDimAxes(mesh, factors, layout.dims[dim], split)))
       continue;
     for (unsigned factor : factors)
       if (!split[factor].empty() && !rule.factors[factor].whole)
         claims.push_back({factor, split[factor], rank,
-                          getLocalBytes(value.getType()) /
-                              layout.mesh.getSize(layout.dims[dim]),
+                          getLocalBytes(state.root.getType()) /
+                              mesh.getSize(layout.dims[dim]),
                           number, unsigned(dim)});
   }
 }
@@ -150,24 +177,20 @@ void Propagation::addClaims(Operation *op, const ShardingRule &rule,
 /// Gives axes to factors: annotated tensors first, then larger ones, then what
 /// users want of the results.
 ShardingRule::FactorAxes
-Propagation::decide(Operation *op, const ShardingRule &rule,
-                    SmallVectorImpl<Conflict> *conflicts) {
+Propagation::decide(const RuledOp &op, SmallVectorImpl<Conflict> *conflicts) {
+  const ShardingRule &rule = op.rule;
   SmallVector<Claim> claims;
-  for (auto [index, tensor] : llvm::enumerate(rule.operands)) {
-    Value operand = op->getOperand(index);
-    addClaims(op, rule, operand, tensor, index, getState(operand).layout,
-              claims);
-  }
+  for (auto [index, tensor] : llvm::enumerate(rule.operands))
+    addClaims(rule, *op.operands[index], tensor, index,
+              op.operands[index]->layout, claims);
   llvm::stable_sort(claims, [](const Claim &a, const Claim &b) {
     return std::make_pair(a.rank, -a.bytes) < std::make_pair(b.rank, -b.bytes);
   });
   unsigned fromOperands = claims.size();
-  for (auto [index, tensor] : llvm::enumerate(rule.results)) {
-    Value result = op->getResult(index);
-    if (getState(result).wanted)
-      addClaims(op, rule, result, tensor, rule.getNumOperands() + index,
-                *getState(result).wanted, claims);
-  }
+  for (auto [index, tensor] : llvm::enumerate(rule.results))
+    if (op.results[index]->wanted)
+      addClaims(rule, *op.results[index], tensor, rule.getNumOperands() + index,
+                *op.results[index]->wanted, claims);
 
   ShardingRule::FactorAxes axes(rule.getNumFactors());
   SmallVector<std::optional<unsigned>> owners(mesh.getNumAxes());
@@ -192,14 +215,14 @@ Propagation::decide(Operation *op, const ShardingRule &rule,
 
 /// The partial axes that the op may pass on: a sum of tensors that are all
 /// partial over the same axes. Delaying a reduction further is not tried.
-AxisList Propagation::getPassedPartial(Operation *op, const ShardingRule &rule,
+AxisList Propagation::getPassedPartial(const RuledOp &op,
                                        const ShardingRule::FactorAxes &axes) {
   AxisList partial;
   std::optional<AxisList> common;
-  for (auto [index, role] : llvm::enumerate(rule.roles)) {
+  for (auto [index, role] : llvm::enumerate(op.rule.roles)) {
     if (role != ShardingRule::Role::Additive)
       continue;
-    const Sharding &layout = getState(op->getOperand(index)).layout;
+    const Sharding &layout = op.operands[index]->layout;
     if (layout.isPartial() && layout.reduction != Reduction::Sum)
       return {};
     if (common && *common != layout.partial)
@@ -214,72 +237,83 @@ AxisList Propagation::getPassedPartial(Operation *op, const ShardingRule &rule,
   return partial;
 }
 
-bool Propagation::visitForward(Operation *op, const ShardingRule &rule) {
-  ShardingRule::FactorAxes axes = decide(op, rule, nullptr);
-  AxisList passed = getPassedPartial(op, rule, axes);
-  bool changed = false;
-  for (auto [tensor, result] : llvm::zip(rule.results, op->getResults())) {
-    Sharding layout = rule.getLayout(mesh, tensor, axes);
-    for (Axis axis : passed)
+Sharding Propagation::getResultLayout(const RuledOp &op, unsigned result,
+                                      const ShardingRule::FactorAxes &axes,
+                                      ArrayRef<Axis> passed) {
+  const TensorFactors &tensor = op.rule.results[result];
+  Sharding layout = op.rule.getLayout(mesh, tensor, axes);
+  for (Axis axis : passed)
+    layout.addPartial(axis);
+  auto isPresent = [&](unsigned factor) {
+    return llvm::any_of(tensor, [&](const DimFactors &dim) {
+      return llvm::is_contained(dim, factor);
+    });
+  };
+  for (auto [number, factor] : llvm::enumerate(op.rule.factors)) {
+    if (axes[number].empty() || !factor.reduction || !factor.inOperands ||
+        isPresent(number))
+      continue;
+    for (Axis axis : axes[number])
       layout.addPartial(axis);
-    llvm::SmallDenseSet<unsigned> present;
-    for (const DimFactors &dim : tensor)
-      present.insert(dim.begin(), dim.end());
-    for (auto [number, factor] : llvm::enumerate(rule.factors)) {
-      if (present.contains(number) || !factor.reduction || !factor.inOperands)
-        continue;
-      for (Axis axis : axes[number])
-        layout.addPartial(axis);
-      if (!axes[number].empty())
-        layout.reduction = *factor.reduction;
-    }
-    // A wanted layout may not divide this shape.
-    ArrayRef<int64_t> shape =
-        cast<RankedTensorType>(result.getType()).getShape();
-    while (std::optional<unsigned> dim = layout.findIndivisibleDim(shape))
-      layout.dims[*dim].pop_back();
-    ValueState &state = getState(result);
-    if (state.layout != layout) {
-      state.layout = layout;
-      changed = true;
-    }
+    layout.reduction = *factor.reduction;
+  }
+  // A wanted layout may not divide this shape.
+  auto type = cast<RankedTensorType>(op.op->getResult(result).getType());
+  while (std::optional<unsigned> dim =
+             layout.findIndivisibleDim(type.getShape()))
+    layout.dims[*dim].pop_back();
+  return layout;
+}
+
+bool Propagation::visitForward(RuledOp &op) {
+  ShardingRule::FactorAxes axes = decide(op, nullptr);
+  AxisList passed = getPassedPartial(op, axes);
+  bool changed = false;
+  for (auto [index, state] : llvm::enumerate(op.results)) {
+    Sharding layout = getResultLayout(op, index, axes, passed);
+    if (state->layout == layout)
+      continue;
+    state->layout = std::move(layout);
+    changed = true;
   }
   return changed;
 }
 
 /// Updates what users agree to want of open values.
 bool Propagation::visitBackward() {
-  DenseMap<Value, std::optional<Sharding>> agreed;
-  for (auto &[op, rule] : ops) {
-    ShardingRule::FactorAxes axes = decide(op, rule, nullptr);
-    for (auto [index, tensor] : llvm::enumerate(rule.operands)) {
-      Value root = getRoot(op->getOperand(index));
-      Sharding layout = rule.getLayout(mesh, tensor, axes);
-      auto [entry, first] = agreed.try_emplace(root, layout);
-      if (!first && entry->second && *entry->second != layout)
-        entry->second = std::nullopt;
-    }
+  for (ValueState &state : states) {
+    state.agreed.reset();
+    state.asked = false;
+  }
+  auto ask = [](ValueState &state, const Sharding &layout) {
+    if (!state.asked)
+      state.agreed = layout;
+    else if (state.agreed && *state.agreed != layout)
+      state.agreed.reset();
+    state.asked = true;
+  };
+  for (RuledOp &op : ops) {
+    ShardingRule::FactorAxes axes = decide(op, nullptr);
+    for (auto [index, tensor] : llvm::enumerate(op.rule.operands))
+      if (!op.operands[index]->closed)
+        ask(*op.operands[index], op.rule.getLayout(mesh, tensor, axes));
   }
   function.walk([&](ConstrainOp op) {
-    Value root = getRoot(op.getX());
-    auto [entry, first] = agreed.try_emplace(root, Sharding(op.getSharding()));
-    if (!first && entry->second && *entry->second != Sharding(op.getSharding()))
-      entry->second = std::nullopt;
+    ask(getState(op.getX()), Sharding(op.getSharding()));
   });
 
   bool changed = false;
-  for (auto &[root, layout] : agreed) {
-    ValueState &state = getState(root);
-    if (state.closed || !layout || state.wanted == layout)
+  for (ValueState &state : states) {
+    if (state.closed || !state.agreed || state.wanted == state.agreed)
       continue;
-    ArrayRef<int64_t> shape = cast<RankedTensorType>(root.getType()).getShape();
-    if (layout->findIndivisibleDim(shape))
+    auto type = cast<RankedTensorType>(state.root.getType());
+    if (state.agreed->findIndivisibleDim(type.getShape()))
       continue;
-    state.wanted = layout;
+    state.wanted = state.agreed;
     changed = true;
     // An argument is made by nobody: what its users want is what it is.
-    if (isa<BlockArgument>(root))
-      state.layout = *layout;
+    if (isa<BlockArgument>(state.root))
+      state.layout = *state.wanted;
   }
   return changed;
 }
@@ -293,8 +327,8 @@ void Propagation::run() {
     bool changed = true;
     for (unsigned sweep = 0; changed && sweep < maxRounds; ++sweep) {
       changed = false;
-      for (auto &[op, rule] : ops)
-        changed |= visitForward(op, rule);
+      for (RuledOp &op : ops)
+        changed |= visitForward(op);
     }
     if (!visitBackward())
       return;
@@ -303,11 +337,11 @@ void Propagation::run() {
 
 void Propagation::write() {
   MLIRContext *context = function.getContext();
-  for (auto &[op, rule] : ops) {
+  for (RuledOp &op : ops) {
     SmallVector<Attribute> layouts;
-    for (Value result : op->getResults())
-      layouts.push_back(getState(result).layout.toAttr());
-    op->setAttr(attr::resultShardings, ArrayAttr::get(context, layouts));
+    for (ValueState *state : op.results)
+      layouts.push_back(state->layout.toAttr());
+    op.op->setAttr(attr::resultShardings, ArrayAttr::get(context, layouts));
   }
   ArgumentAttrs attrs(function);
   for (BlockArgument argument : function.getArguments())
@@ -318,10 +352,11 @@ void Propagation::write() {
 }
 
 void Propagation::remark() {
-  for (auto &[op, rule] : ops) {
+  for (RuledOp &ruled : ops) {
+    Operation *op = ruled.op;
     SmallVector<Conflict> conflicts;
-    decide(op, rule, &conflicts);
-    unsigned operands = rule.getNumOperands();
+    decide(ruled, &conflicts);
+    unsigned operands = ruled.rule.getNumOperands();
     for (const Conflict &conflict : conflicts) {
       auto describe = [&](const Claim &claim) {
         return "dimension " + std::to_string(claim.dim) + " of " +
