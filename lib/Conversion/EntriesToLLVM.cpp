@@ -197,7 +197,26 @@ LogicalResult EntryBuilder::buildOp(Operation *op) {
   return success();
 }
 
+/// Whether every result of an entry, and every value it returns, has a place.
+static LogicalResult checkPlaces(func::FuncOp entry) {
+  for (Operation &op : entry.front()) {
+    size_t expected =
+        isa<func::ReturnOp>(op)
+            ? op.getNumOperands()
+            : llvm::count_if(op.getResultTypes(), llvm::IsaPred<TensorType>);
+    auto places = op.getAttrOfType<ArrayAttr>(host::attr::places);
+    size_t found = places ? places.size() : 0;
+    if (found != expected)
+      return op.emitOpError()
+             << "has " << found << " places in memory, "
+             << "expected " << expected << ", one for each tensor";
+  }
+  return success();
+}
+
 LogicalResult EntryBuilder::build() {
+  if (failed(checkPlaces(entry)))
+    return failure();
   buildPrologue();
   for (Operation &op : entry.front())
     if (failed(buildOp(&op)))

@@ -72,6 +72,10 @@ void mt::buildPipeline(OpPassManager &pm, const PipelineOptions &options) {
   bool sharded = isSharded(options);
   auto stopsAfter = [&](StringRef phase) { return options.stopAfter == phase; };
 
+  if (!llvm::is_contained(
+          {"annotated", "sharded", "differentiated", "placed", "local"},
+          StringRef(options.stopAfter)))
+    return pm.addPass(createVerifyPhase({options.stopAfter}));
   // Because a user may annotate a part and leave the rest to the strategy.
   endPhase(pm, sharded ? "annotated" : "dense");
   if (sharded) {

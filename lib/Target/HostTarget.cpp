@@ -2,13 +2,14 @@
 
 #include "mt/Target/HostTarget.h"
 
+#include "mt/Support/OutputFile.h"
+
 #include "mlir/ExecutionEngine/OptUtils.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/TargetSelect.h"
@@ -84,61 +85,17 @@ mt::translateToLLVM(ModuleOp module, llvm::LLVMContext &context,
 // Files
 //===----------------------------------------------------------------------===//
 
-namespace {
-
-/// A file that vanishes unless it is kept.
-class TemporaryFile {
-public:
-  /// A new name beside `path`, so that renaming does not copy.
-  static Expected<TemporaryFile> create(llvm::StringRef path) {
-    llvm::SmallString<128> name;
-    if (std::error_code error =
-            llvm::sys::fs::createUniqueFile(path + "-%%%%%%%%", name))
-      return makeError(path + ": " + error.message());
-    return TemporaryFile(name);
-  }
-  TemporaryFile(TemporaryFile &&other) { std::swap(name, other.name); }
-  ~TemporaryFile() {
-    if (!name.empty())
-      llvm::sys::fs::remove(name);
-  }
-
-  llvm::StringRef getName() const { return name; }
-  Error keepAs(llvm::StringRef path) {
-    if (std::error_code error = llvm::sys::fs::rename(name, path))
-      return makeError(path + ": " + error.message());
-    name.clear();
-    return Error::success();
-  }
-
-private:
-  explicit TemporaryFile(llvm::StringRef name) : name(name) {}
-  llvm::SmallString<128> name;
-};
-
-} // namespace
-
 Error mt::writeObject(llvm::Module &module, llvm::TargetMachine &machine,
                       llvm::StringRef path) {
-  Expected<TemporaryFile> file = TemporaryFile::create(path);
-  if (!file)
-    return file.takeError();
-  std::error_code status;
-  llvm::raw_fd_ostream stream(file->getName(), status);
-  if (status)
-    return makeError(file->getName() + ": " + status.message());
+  // A file may be a pipe, in which the writer could not go back.
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;
   if (machine.addPassesToEmitFile(passes, stream, nullptr,
                                   llvm::CodeGenFileType::ObjectFile))
     return makeError("the target cannot write object files");
   passes.run(module);
-  stream.close();
-  if (stream.has_error()) {
-    status = stream.error();
-    stream.clear_error();
-    return makeError(file->getName() + ": " + status.message());
-  }
-  return file->keepAs(path);
+  return writeOutput(path, [&](llvm::raw_ostream &os) { os << stream.str(); });
 }
 
 /// The mathematics library, which a linker that is called directly does not
@@ -192,8 +149,7 @@ Error mt::linkSharedLibrary(llvm::StringRef object, llvm::StringRef path) {
   Expected<TemporaryFile> output = TemporaryFile::create(path);
   if (!output)
     return output.takeError();
-  Expected<TemporaryFile> messages =
-      TemporaryFile::create((path + ".link").str());
+  Expected<TemporaryFile> messages = TemporaryFile::create(path);
   if (!messages)
     return messages.takeError();
   SmallVector<std::string> command = getLinkCommand(object, output->getName());
@@ -221,9 +177,10 @@ Error mt::writeSharedLibrary(ModuleOp module, llvm::StringRef path,
       translateToLLVM(module, context, **machine, options.optimizationLevel);
   if (!code)
     return code.takeError();
-  std::string object = (path + ".o").str();
-  if (Error error = writeObject(**code, **machine, object))
+  Expected<TemporaryFile> object = TemporaryFile::create(path);
+  if (!object)
+    return object.takeError();
+  if (Error error = writeObject(**code, **machine, object->getName()))
     return error;
-  llvm::FileRemover removeObject(object);
-  return linkSharedLibrary(object, path);
+  return linkSharedLibrary(object->getName(), path);
 }

@@ -32,9 +32,10 @@ static SmallVector<int32_t> toIntegers(ArrayRef<Axis> axes) {
 static void addOffset(OpBuilder &builder, GlobalIndexOpInterface op) {
   Value tensor = op.getIndexedTensor();
   ShardingAttr sharding = getSharding(tensor);
-  ArrayRef<Axis> axes = sharding.getDimAxes(op.getIndexedDim());
-  if (axes.empty())
+  // A tensor without a layout is whole.
+  if (!sharding || sharding.getDimAxes(op.getIndexedDim()).empty())
     return;
+  ArrayRef<Axis> axes = sharding.getDimAxes(op.getIndexedDim());
   builder.setInsertionPoint(op);
   int64_t size = getLocalType(tensor.getType()).getShape()[op.getIndexedDim()];
   op.getOffsetMutable().assign(createOffset(

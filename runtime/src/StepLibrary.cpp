@@ -6,9 +6,11 @@
 #include "MappedFile.h"
 #include "mt/error.h"
 
+#include <cstring>
 #include <filesystem>
 
 #include <dlfcn.h>
+#include <elf.h>
 
 using namespace mt::runtime;
 
@@ -24,11 +26,44 @@ std::string loaderText(const std::string &absolutePath) {
   return message;
 }
 
+/// Refuses what is no shared library of this machine, or only the start of one:
+/// the loader would end the process when it reads past the end of the file.
+void checkElf(const MappedFile &file, const std::string &path) {
+  auto refuse = [&](const std::string &found) {
+    throw Error(path + ": not an mt step: expected a shared library, found " +
+                found);
+  };
+  auto isCut = [&](uint64_t offset, uint64_t bytes) {
+    return offset > file.size() || bytes > file.size() - offset;
+  };
+  if (file.size() < SELFMAG || std::memcmp(file.data(), ELFMAG, SELFMAG) != 0)
+    refuse("a file of another kind");
+  Elf64_Ehdr header;
+  const std::string cut =
+      "one that is cut off at " + std::to_string(file.size()) + " bytes";
+  if (isCut(0, sizeof header))
+    refuse(cut);
+  std::memcpy(&header, file.data(), sizeof header);
+  // What else the header holds is the loader's to judge.
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 ||
+      header.e_phentsize != sizeof(Elf64_Phdr))
+    return;
+  if (isCut(header.e_phoff, header.e_phnum * sizeof(Elf64_Phdr)))
+    refuse(cut);
+  for (uint64_t i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    std::memcpy(&segment, file.data() + header.e_phoff + i * sizeof(Elf64_Phdr),
+                sizeof segment);
+    if (isCut(segment.p_offset, segment.p_filesz))
+      refuse(cut);
+  }
+}
+
 } // namespace
 
 StepLibrary::StepLibrary(const std::string &path) : path(path) {
-  // Says what is wrong with the path better than the loader does.
-  MappedFile readable(path);
+  // Says what is wrong with the file better than the loader does.
+  checkElf(MappedFile(path), path);
   // A name without a slash would be searched for in the system's folders.
   std::string absolute = std::filesystem::absolute(path).string();
   library = dlopen(absolute.c_str(), RTLD_NOW | RTLD_LOCAL);

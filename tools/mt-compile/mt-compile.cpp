@@ -8,16 +8,16 @@
 #include "mt/Conversion/Passes.h"
 #include "mt/InitAll.h"
 #include "mt/Pipelines/Pipelines.h"
+#include "mt/Support/OutputFile.h"
 #include "mt/Target/HostTarget.h"
 #include "mt/Transforms/Passes.h"
 
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Support/FileUtilities.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
-#include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Target/TargetMachine.h"
 
 #include <CLI/CLI.hpp>
@@ -28,7 +28,7 @@ using namespace mt;
 namespace {
 struct Arguments {
   std::string input, output = "step.so";
-  std::string mesh, stopAfter, emit = "so", report;
+  std::string mesh, stopAfter, emit, report;
   bool sequenceParallel = false, wholeVocabulary = false, remarks = false;
 };
 } // namespace
@@ -47,16 +47,59 @@ static LogicalResult checkWord(StringRef flag, StringRef word,
                                ArrayRef<StringRef> words) {
   if (word.empty() || llvm::is_contained(words, word))
     return success();
-  return fail(flag + ": expected " + llvm::join(words, ", ") + ", found '" +
-              word + "'");
+  return fail(flag + ": expected one of " + llvm::join(words, ", ") +
+              ", found '" + word + "'");
+}
+
+/// Flags that are wrong by themselves, or beside each other.
+static LogicalResult check(const CLI::App &app, Arguments &arguments) {
+  if (arguments.input.empty())
+    return fail("command line: expected MODULE, a file with a function "
+                "@forward, found none");
+  if (failed(checkWord(
+          "--stop-after", arguments.stopAfter,
+          {"annotated", "sharded", "differentiated", "placed", "local"})) ||
+      failed(
+          checkWord("--emit", arguments.emit, {"mlir", "llvm", "obj", "so"})) ||
+      failed(checkWord("--report", arguments.report, {"text", "json"})))
+    return failure();
+  if (app.count("--mesh") && arguments.mesh.empty())
+    return fail("--mesh: expected axes as 'dp=2,tp=4', found ''");
+  if (arguments.sequenceParallel && arguments.mesh.empty())
+    return fail("--sequence-parallel: expected --mesh beside it, found none");
+  if (!arguments.stopAfter.empty() && !arguments.emit.empty() &&
+      arguments.emit != "mlir")
+    return fail("--emit: expected mlir beside --stop-after, found '" +
+                arguments.emit + "'");
+  if (arguments.emit.empty())
+    arguments.emit = arguments.stopAfter.empty() ? "so" : "mlir";
+  if (arguments.output == "-" && arguments.emit == "so")
+    return fail("--output: expected a file for a shared library, found "
+                "standard output");
+  return success();
+}
+
+/// The library's messages, on one line and lower case.
+static std::string oneLine(std::string line) {
+  llvm::replace(line, '\n', ' ');
+  line[0] = llvm::toLower(line[0]);
+  return line;
+}
+
+static std::string describe(const CLI::ArgumentMismatch &error) {
+  StringRef text = error.what();
+  return (text.split(':').first + (text.contains("received")
+                                       ? ": expected one value, found several"
+                                       : ": expected a value, found none"))
+      .str();
 }
 
 /// Returns the exit code if there is nothing to compile.
 static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
   CLI::App app("Compiles a model into one training step.", "mt-compile");
   app.add_option("MODULE", arguments.input,
-                 "a module with a function @forward, - for standard input")
-      ->required();
+                 "a module with a function @forward, - for standard input "
+                 "(required)");
   app.add_option("-o,--output", arguments.output, "file to write (step.so)");
   app.add_option("--mesh", arguments.mesh,
                  "axes and sizes, as dp=2,tp=4; without it the step is dense, "
@@ -78,22 +121,90 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
   } catch (const CLI::CallForHelp &) {
     llvm::outs() << app.help();
     return 0;
+  } catch (const CLI::ArgumentMismatch &error) {
+    (void)fail(describe(error));
+    return 1;
   } catch (const CLI::ParseError &error) {
-    std::string line = error.what();
-    llvm::replace(line, '\n', ' ');
-    line[0] = llvm::toLower(line[0]);
-    (void)fail("command line: " + line);
+    (void)fail("command line: " + oneLine(error.what()));
     return 1;
   }
-  bool wrong =
-      failed(checkWord("--stop-after", arguments.stopAfter,
-                       {"annotated", "sharded", "differentiated", "placed",
-                        "local"})) ||
-      failed(checkWord("--emit", arguments.emit,
-                       {"mlir", "llvm", "obj", "so"})) ||
-      failed(checkWord("--report", arguments.report, {"text", "json"}));
-  return wrong ? std::optional<int>(1) : std::nullopt;
+  return failed(check(app, arguments)) ? std::optional<int>(1) : std::nullopt;
 }
+
+//===----------------------------------------------------------------------===//
+// Diagnostics
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Prints the diagnostics whose locations are names of a model's modules, in
+/// the form of the tool's other messages. Those of a place in a file are left
+/// to the handler below this one. The first error is the last: verifiers go on
+/// to the next function or unit, where they find the same.
+class NameHandler : public ScopedDiagnosticHandler {
+public:
+  NameHandler(MLIRContext *context, StringRef path)
+      : ScopedDiagnosticHandler(context), path(path) {
+    setHandler([this](Diagnostic &diagnostic) { return print(diagnostic); });
+  }
+
+private:
+  static StringRef getWord(DiagnosticSeverity severity);
+  LogicalResult print(Diagnostic &diagnostic);
+  void printOne(Diagnostic &diagnostic);
+
+  StringRef path;
+  bool hasFailed = false;
+};
+} // namespace
+
+StringRef NameHandler::getWord(DiagnosticSeverity severity) {
+  switch (severity) {
+  case DiagnosticSeverity::Error:
+    return "error";
+  case DiagnosticSeverity::Warning:
+    return "warning";
+  case DiagnosticSeverity::Remark:
+    return "remark";
+  case DiagnosticSeverity::Note:
+    return "note";
+  }
+  return "error";
+}
+
+template <typename LocationT> static LocationT findLocation(Location location) {
+  LocationT found;
+  location->walk([&](Location part) {
+    found = dyn_cast<LocationT>(part);
+    return found ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return found;
+}
+
+void NameHandler::printOne(Diagnostic &diagnostic) {
+  llvm::errs() << "mt-compile: " << getWord(diagnostic.getSeverity()) << ": "
+               << path << ": ";
+  if (auto named = findLocation<NameLoc>(diagnostic.getLocation()))
+    llvm::errs() << named.getName().getValue() << ": ";
+  llvm::errs() << diagnostic << "\n";
+}
+
+LogicalResult NameHandler::print(Diagnostic &diagnostic) {
+  if (diagnostic.getSeverity() == DiagnosticSeverity::Error) {
+    if (hasFailed)
+      return success();
+    hasFailed = true;
+  }
+  if (findLocation<FileLineColLoc>(diagnostic.getLocation()))
+    return failure();
+  printOne(diagnostic);
+  for (Diagnostic &note : diagnostic.getNotes())
+    printOne(note);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Output
+//===----------------------------------------------------------------------===//
 
 static bool isAnnotated(ModuleOp module) {
   bool found = false;
@@ -105,22 +216,11 @@ static bool isAnnotated(ModuleOp module) {
   return found;
 }
 
-/// Text goes to a stream, which is kept only if all is well.
-template <typename PrintFn>
-static LogicalResult writeText(StringRef path, PrintFn print) {
-  std::string message;
-  auto file = openOutputFile(path, &message);
-  if (!file)
-    return fail(message);
-  print(file->os());
-  file->keep();
-  return success();
+static LogicalResult checked(llvm::Error error) {
+  return error ? fail(std::move(error)) : success();
 }
 
 static LogicalResult writeCode(ModuleOp module, const Arguments &arguments) {
-  auto checked = [](llvm::Error error) {
-    return error ? fail(std::move(error)) : success();
-  };
   if (arguments.emit == "so")
     return checked(writeSharedLibrary(module, arguments.output));
   auto machine = createHostTargetMachine();
@@ -132,9 +232,9 @@ static LogicalResult writeCode(ModuleOp module, const Arguments &arguments) {
     return fail(code.takeError());
   if (arguments.emit == "obj")
     return checked(writeObject(**code, **machine, arguments.output));
-  return writeText(arguments.output, [&](llvm::raw_ostream &os) {
+  return checked(writeOutput(arguments.output, [&](llvm::raw_ostream &os) {
     (*code)->print(os, nullptr);
-  });
+  }));
 }
 
 static LogicalResult printReport(ModuleOp module, const Arguments &arguments) {
@@ -142,27 +242,9 @@ static LogicalResult printReport(ModuleOp module, const Arguments &arguments) {
   if (arguments.remarks)
     emitRemarks(report);
   if (arguments.report == "json")
-    llvm::outs() << llvm::formatv("{0:2}\n",
-                                  llvm::json::Value(toJson(report)));
+    llvm::outs() << llvm::formatv("{0:2}\n", llvm::json::Value(toJson(report)));
   else if (arguments.report == "text")
     printText(report, llvm::outs());
-  return success();
-}
-
-/// Imported ops know the module's path instead of a line: it is the location.
-static LogicalResult printNamed(StringRef input, const Diagnostic &diagnostic) {
-  auto name = diagnostic.getLocation()->findInstanceOf<NameLoc>();
-  if (!name || diagnostic.getLocation()->findInstanceOf<FileLineColLoc>())
-    return failure();
-  StringRef severity =
-      diagnostic.getSeverity() == DiagnosticSeverity::Error ? "error"
-      : diagnostic.getSeverity() == DiagnosticSeverity::Warning ? "warning"
-      : diagnostic.getSeverity() == DiagnosticSeverity::Remark  ? "remark"
-                                                                 : "note";
-  llvm::errs() << input << ": " << severity << ": "
-               << name.getName().getValue() << ": " << diagnostic.str() << "\n";
-  for (const Diagnostic &note : diagnostic.getNotes())
-    llvm::errs() << input << ": note: " << note.str() << "\n";
   return success();
 }
 
@@ -181,14 +263,19 @@ static LogicalResult shard(ModuleOp module, const Arguments &arguments) {
   options.sequenceParallel = arguments.sequenceParallel;
   options.vocabularyParallel = !arguments.wholeVocabulary;
   options.remarks = arguments.remarks;
+  if (arguments.mesh.empty() && !options.annotated &&
+      llvm::is_contained({"annotated", "sharded"}, arguments.stopAfter))
+    return fail("--stop-after: expected differentiated, placed or local of a "
+                "step without a mesh, found '" +
+                arguments.stopAfter + "'");
   bool reports = !arguments.report.empty() || arguments.remarks;
-  if (reports && (arguments.stopAfter.empty() ||
-                  llvm::is_contained({"placed", "local"},
-                                     arguments.stopAfter))) {
+  if (reports &&
+      (arguments.stopAfter.empty() ||
+       llvm::is_contained({"placed", "local"}, arguments.stopAfter))) {
     options.stopAfter = "placed";
-    if (failed(runPasses(module, [&](PassManager &manager) {
-          buildPipeline(manager, options);
-        })) ||
+    if (failed(runPasses(
+            module,
+            [&](PassManager &manager) { buildPipeline(manager, options); })) ||
         failed(printReport(module, arguments)))
       return failure();
     if (arguments.stopAfter == "placed")
@@ -199,9 +286,41 @@ static LogicalResult shard(ModuleOp module, const Arguments &arguments) {
   }
   options.stopAfter =
       arguments.stopAfter.empty() ? "local" : arguments.stopAfter;
-  return runPasses(module, [&](PassManager &manager) {
-    buildPipeline(manager, options);
-  });
+  return runPasses(
+      module, [&](PassManager &manager) { buildPipeline(manager, options); });
+}
+
+/// From a module as the user has it to the local phase, or to where the user
+/// stops.
+static LogicalResult shardIfForward(ModuleOp module,
+                                    const Arguments &arguments) {
+  auto has = [&](StringRef name) {
+    auto function = module.lookupSymbol<func::FuncOp>(name);
+    return function && !function.isDeclaration();
+  };
+  if (has(forwardName))
+    return shard(module, arguments);
+  if (!has(microbatchName) || !has(updateName))
+    return fail(arguments.input + ": expected a function @" + forwardName +
+                ", or the entries @" + microbatchName + " and @" + updateName +
+                ", found neither");
+  if (!arguments.mesh.empty())
+    return fail("--mesh: expected a module with a function @" + forwardName +
+                ", found one that is partitioned");
+  return success();
+}
+
+static OwningOpRef<ModuleOp> parseModule(MLIRContext &context,
+                                         const std::string &path,
+                                         llvm::SourceMgr &source) {
+  auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(path, /*IsText=*/true);
+  if (!buffer) {
+    (void)fail(path + ": expected a file that can be read, found '" +
+               StringRef(buffer.getError().message()).lower() + "'");
+    return nullptr;
+  }
+  source.AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
+  return parseSourceFile<ModuleOp>(source, &context);
 }
 
 static LogicalResult compile(MLIRContext &context, const Arguments &arguments) {
@@ -210,32 +329,22 @@ static LogicalResult compile(MLIRContext &context, const Arguments &arguments) {
     if (!parseMesh(&context, arguments.mesh, error))
       return fail("--mesh: " + error);
   }
-  std::string message;
-  auto buffer = openInputFile(arguments.input, &message);
-  if (!buffer)
-    return fail(message);
-  auto source = std::make_shared<llvm::SourceMgr>();
-  SourceMgrDiagnosticHandler handler(*source, &context);
-  source->AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
-  ScopedDiagnosticHandler named(&context, [&](Diagnostic &diagnostic) {
-    return printNamed(arguments.input, diagnostic);
-  });
-  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(source, &context);
-  if (!module)
-    return failure();
-  // A module without a forward function may be in the local phase already.
-  if (module->lookupSymbol(forwardName) && failed(shard(*module, arguments)))
+  llvm::SourceMgr source;
+  SourceMgrDiagnosticHandler handler(source, &context);
+  NameHandler nameHandler(&context, arguments.input);
+  OwningOpRef<ModuleOp> module = parseModule(context, arguments.input, source);
+  if (!module || failed(shardIfForward(*module, arguments)))
     return failure();
   auto printModule = [&](llvm::raw_ostream &os) { module->print(os); };
   if (!arguments.stopAfter.empty())
-    return writeText(arguments.output, printModule);
+    return checked(writeOutput(arguments.output, printModule));
   if (failed(runPasses(*module, [](PassManager &manager) {
         manager.addPass(createVerifyPhase({"local"}));
         buildHostPipeline(manager);
       })))
     return failure();
   if (arguments.emit == "mlir")
-    return writeText(arguments.output, printModule);
+    return checked(writeOutput(arguments.output, printModule));
   return writeCode(*module, arguments);
 }
 
@@ -249,5 +358,7 @@ int main(int argc, char **argv) {
   context.loadDialect<MtDialect>();
   // Two diagnostics of two threads would tear each other.
   context.disableMultithreading();
+  // A message names what is wrong; the module around it would bury it.
+  context.printOpOnDiagnostic(false);
   return failed(compile(context, arguments));
 }

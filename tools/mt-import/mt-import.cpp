@@ -5,10 +5,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "mt/Import/Import.h"
+#include "mt/Support/OutputFile.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <CLI/CLI.hpp>
@@ -87,44 +87,12 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
   return std::nullopt;
 }
 
-/// Prints to `stream`; a full disk is an error, not the end of the process.
-static std::error_code print(ModuleOp module, int descriptor) {
-  llvm::raw_fd_ostream stream(descriptor, /*shouldClose=*/false);
-  // Locations are the paths of modules, which reports name.
+/// Locations are the paths of modules, which reports name.
+static llvm::Error write(ModuleOp module, StringRef path) {
   OpPrintingFlags flags;
   flags.enableDebugInfo().printNameLocAsPrefix();
-  module->print(stream, flags);
-  stream.flush();
-  std::error_code code = stream.error();
-  stream.clear_error();
-  return code;
-}
-
-/// Either the whole module stands in `path` afterwards, or what was there.
-static std::error_code write(ModuleOp module, StringRef path) {
-  if (path == "-")
-    return print(module, /*descriptor=*/1);
-  llvm::sys::fs::file_status status;
-  bool exists = !llvm::sys::fs::status(path, status);
-  if (exists && status.type() != llvm::sys::fs::file_type::regular_file) {
-    // A device or a pipe is written to, not replaced.
-    int descriptor;
-    if (std::error_code code =
-            llvm::sys::fs::openFileForWrite(path, descriptor))
-      return code;
-    return print(module, descriptor);
-  }
-  SmallString<128> target(path);
-  if (exists)
-    (void)llvm::sys::fs::real_path(path, target);
-  auto file = llvm::sys::fs::TempFile::create(target + ".temp-%%%%%%%%");
-  if (!file)
-    return llvm::errorToErrorCode(file.takeError());
-  std::error_code code = print(module, file->FD);
-  if (!code)
-    return llvm::errorToErrorCode(file->keep(target));
-  llvm::consumeError(file->discard());
-  return code;
+  return mt::writeOutput(
+      path, [&](llvm::raw_ostream &os) { module->print(os, flags); });
 }
 
 int main(int argc, char **argv) {
@@ -137,10 +105,7 @@ int main(int argc, char **argv) {
       mt::importModel(&context, arguments.model, arguments.options, error);
   if (!module)
     return fail(error);
-  const std::string &output = arguments.output;
-  if (std::error_code code = write(*module, output))
-    return fail((output == "-" ? "standard output" : output) +
-                ": expected a file that can be written, found '" +
-                StringRef(code.message()).lower() + "'");
+  if (llvm::Error error = write(*module, arguments.output))
+    return fail(llvm::toString(std::move(error)));
   return 0;
 }

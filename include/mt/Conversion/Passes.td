@@ -181,6 +181,7 @@ def PlanBuffers : Pass<"mt-plan-buffers", "::mlir::ModuleOp"> {
     %y = mt_host.launch @k(%x) {mt_host.places = [#mt_host.arena<64>]} : (tensor<8xf32>) -> tensor<8xf32>
     ```
   }];
+  let dependentDialects = ["::mt::host::MtHostDialect"];
 }
 
 def EmbedManifest : Pass<"mt-embed-manifest", "::mlir::ModuleOp"> {
@@ -260,6 +261,8 @@ def EntriesToLLVM : Pass<"mt-entries-to-llvm", "::mlir::ModuleOp"> {
     %1 = llvm.icmp "ne" %0, %zero : i32
     llvm.cond_br %1, ^exit(%0 : i32), ^next
     ```
+
+    Fails when a value of an entry has no place in memory.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }
