@@ -95,6 +95,7 @@ def InsertReshards : Pass<"mt-insert-reshards", "::mlir::ModuleOp"> {
 
     Fails when an op has no layout, or one that its rule does not allow.
   }];
+  let dependentDialects = ["::mt::MtDialect"];
 }
 
 def BuildTrainStep : Pass<"mt-build-train-step", "::mlir::ModuleOp"> {
@@ -120,6 +121,7 @@ def BuildTrainStep : Pass<"mt-build-train-step", "::mlir::ModuleOp"> {
 
     Fails when an op between a parameter and the loss has no gradient.
   }];
+  let dependentDialects = ["::mt::MtDialect"];
 }
 
 def PlaceCollectives : Pass<"mt-place-collectives", "::mlir::ModuleOp"> {
@@ -144,6 +146,7 @@ def PlaceCollectives : Pass<"mt-place-collectives", "::mlir::ModuleOp"> {
     Fails when `machine` cannot be read, and when no sequence of steps leads
     from one layout to the other.
   }];
+  let dependentDialects = ["::mt::MtDialect"];
   let options = [
     Option<"machine", "machine", "std::string", "\"\"",
            "bytes and seconds, as bandwidth=1e11,bandwidth.dp=2.5e10,latency=5e-6">,
@@ -173,6 +176,7 @@ def BucketCollectives : Pass<"mt-bucket-collectives", "::mlir::ModuleOp"> {
     %0:2 = mt.all_reduce %a, %b over {tp} of #mesh sum {traffic = ...} : (tensor<8xf32, #x_sum_tp>, tensor<4xf32, #x_sum_tp>) -> (tensor<8xf32, #x>, tensor<4xf32, #x>)
     ```
   }];
+  let dependentDialects = ["::mt::MtDialect"];
   let options = [
     Option<"maxBytes", "max-bytes", "int64_t", "1048576",
            "largest payload in bytes of an all-reduce that is joined">,
@@ -191,6 +195,7 @@ def PartitionToLocal : Pass<"mt-partition-to-local", "::mlir::ModuleOp"> {
     on global indices get the device's `offset`. Steps within a group of one
     device go away.
   }];
+  let dependentDialects = ["::mt::MtDialect"];
 }
 
 def VerifyPhase : Pass<"mt-verify-phase", "::mlir::ModuleOp"> {
