@@ -9,7 +9,7 @@ function(mt_compiler_flags target)
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
   target_compile_definitions(${target} PUBLIC ${LLVM_DEFINITIONS_LIST})
   target_compile_options(${target} PRIVATE -Wall -Wextra
-    -Wno-unused-parameter)
+    -Wno-unused-parameter -Wno-misleading-indentation)
   if(NOT LLVM_ENABLE_RTTI)
     target_compile_options(${target} PRIVATE -fno-rtti)
   endif()
