@@ -29,6 +29,18 @@ std::vector<std::string> inputNames(const Manifest &manifest) {
   return names;
 }
 
+/// What every value of `input` is below.
+int64_t idLimit(const Manifest &manifest, const std::string &input) {
+  if (input == "input_ids" || input == "labels")
+    return manifest.vocabulary;
+  if (input == "attention_mask")
+    return 2;
+  if (input == "token_type_ids" && manifest.tokenTypes > 0)
+    return manifest.tokenTypes;
+  // What fits the buffer, whatever it means.
+  return int64_t(INT32_MAX) + 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Batches of token ids
 //===----------------------------------------------------------------------===//
@@ -90,23 +102,21 @@ void BatchData::add(std::unique_ptr<SafetensorsFile> file) {
 }
 
 void BatchData::checkIds(const std::string &input, int64_t batch) const {
+  int64_t limit = idLimit(manifest, input);
   bool isLabels = input == "labels";
-  if (!isLabels && input != "input_ids")
-    return;
   std::vector<int64_t> elements(size_t(manifest.sequence));
   for (int64_t row = 0; row < manifest.batch; ++row) {
     readRow(input, batch, row, elements.data());
     for (size_t i = 0; i < elements.size(); ++i) {
       int64_t id = elements[i];
-      if ((id >= 0 && id < manifest.vocabulary) ||
-          (isLabels && id == ignoredLabel))
+      if ((id >= 0 && id < limit) || (isLabels && id == ignoredLabel))
         continue;
       auto [file, index] = batches[size_t(batch)];
-      throw Error(file->path() + ": expected " + input + " from 0 to " +
-                  std::to_string(manifest.vocabulary - 1) +
-                  (isLabels ? " or -100" : "") + ", found " +
-                  std::to_string(id) + " at " +
-                  toString({index, row, int64_t(i)}));
+      throw Error(
+          file->path() + ": expected " + input + " from 0 " +
+          (limit > INT32_MAX ? "on" : "to " + std::to_string(limit - 1)) +
+          (isLabels ? " or -100" : "") + ", found " + std::to_string(id) +
+          " at " + toString({index, row, int64_t(i)}));
     }
   }
 }

@@ -18,6 +18,7 @@ constexpr std::pair<Role, const char *> roleNames[] = {
     {Role::FirstMoment, "first_moment"},
     {Role::SecondMoment, "second_moment"},
     {Role::Hyperparameters, "hyperparameters"},
+    {Role::Random, "random"},
     {Role::LossSum, "loss_sum"},
     {Role::TokenCount, "token_count"},
     {Role::Loss, "loss"},
@@ -214,6 +215,8 @@ Manifest mt::runtime::parseManifest(const nlohmann::json &value,
   manifest.batch = model["batch"].integer(1);
   manifest.sequence = model["sequence"].integer(1);
   manifest.microbatches = model["microbatches"].integer(1);
+  if (model.has("token_types"))
+    manifest.tokenTypes = model["token_types"].integer(1);
 
   JsonNode groups = root["groups"];
   for (size_t i = 0; i < groups.size(); ++i)

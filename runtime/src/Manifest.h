@@ -21,6 +21,7 @@ enum class Role {
   FirstMoment,
   SecondMoment,
   Hyperparameters,
+  Random,
   LossSum,
   TokenCount,
   Loss,
@@ -83,6 +84,8 @@ struct Manifest {
   std::string target;
   Mesh mesh;
   int64_t vocabulary, batch, sequence, microbatches;
+  /// Number of token types; 0: not said.
+  int64_t tokenTypes = 0;
   std::vector<AxisList> groups;
   std::vector<Parameter> parameters;
   std::vector<Buffer> buffers;
@@ -91,7 +94,7 @@ struct Manifest {
   /// forward)`.
   std::vector<std::string> collectives;
 
-  /// The buffer of a role that has exactly one.
+  /// The buffer of a role that has at most one; -1: none.
   int64_t only(Role role) const;
   /// Bytes that every rank allocates: its buffers and the larger arena.
   int64_t bytesPerRank() const;

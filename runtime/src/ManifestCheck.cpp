@@ -61,12 +61,24 @@ void checkScalar(const Buffer &buffer, int64_t count,
                 toString(buffer.shape) + " of " + dtypeName(buffer.dtype));
 }
 
+void checkRandom(const Buffer &buffer, const std::string &where) {
+  bool replicated = buffer.sharding.partial.empty();
+  for (const AxisList &axes : buffer.sharding.dims)
+    replicated &= axes.empty();
+  if (buffer.dtype != MT_I64 || buffer.shape != Shape{3} || !replicated)
+    throw Error(where + ": expected [3] of i64 on every rank, found " +
+                toString(buffer.shape) + " of " + dtypeName(buffer.dtype) +
+                (replicated ? "" : ", not on every rank"));
+}
+
 void checkBuffer(const Manifest &manifest, const Buffer &buffer,
                  const std::string &where) {
   if (needsParameter(buffer.role))
     checkParameterBuffer(manifest, buffer, where);
   else if (buffer.role == Role::Input)
     checkInput(manifest, buffer, where);
+  else if (buffer.role == Role::Random)
+    checkRandom(buffer, where);
   else
     checkScalar(buffer, buffer.role == Role::Hyperparameters ? 7 : 1, where);
 }
@@ -101,6 +113,20 @@ void checkParameters(const Manifest &manifest, const std::string &where) {
                   std::to_string(elementCount(cover.first)) +
                   " elements, found " + std::to_string(cover.second) +
                   " elements");
+}
+
+void checkCounts(const Manifest &manifest, const std::string &where) {
+  for (Role role : {Role::Hyperparameters, Role::TokenCount, Role::Loss,
+                    Role::GradientNorm, Role::ValidTokens, Role::Random}) {
+    int64_t count = std::count_if(
+        manifest.buffers.begin(), manifest.buffers.end(),
+        [&](const Buffer &buffer) { return buffer.role == role; });
+    bool optional = role == Role::Random;
+    if (count > 1 || (count == 0 && !optional))
+      throw Error(where + ": expected " + (optional ? "at most " : "") +
+                  "one buffer of role " + roleName(role) + ", found " +
+                  std::to_string(count));
+  }
 }
 
 } // namespace
@@ -155,13 +181,5 @@ void mt::runtime::checkManifest(const Manifest &manifest,
                 where + ": buffers[" + std::to_string(i) + "] (" +
                     manifest.buffers[i].name + ")");
   checkParameters(manifest, where);
-  for (Role role : {Role::Hyperparameters, Role::TokenCount, Role::Loss,
-                    Role::GradientNorm, Role::ValidTokens}) {
-    int64_t count = std::count_if(
-        manifest.buffers.begin(), manifest.buffers.end(),
-        [&](const Buffer &buffer) { return buffer.role == role; });
-    if (count != 1)
-      throw Error(where + ": expected one buffer of role " + roleName(role) +
-                  ", found " + std::to_string(count));
-  }
+  checkCounts(manifest, where);
 }

@@ -28,8 +28,8 @@ class RankProgram {
 public:
   RankProgram(Job &job, Communicator &communicator)
       : job(job), manifest(job.manifest), communicator(communicator),
-        rank(communicator.rank()),
-        memory(job.memory[size_t(rank)]), context{&communicator} {}
+        rank(communicator.rank()), memory(job.memory[size_t(rank)]),
+        context{&communicator} {}
 
   void run();
 
@@ -38,6 +38,7 @@ private:
   void setParameters();
   void zeroAccumulators();
   void setHyperparameters(int64_t step);
+  void setRandom(int64_t step, int64_t microbatch);
   void fillInputs(int64_t step, int64_t microbatch);
   void call(const Entry &entry, mt_entry function);
   StepResult trainStep(int64_t step);
@@ -98,6 +99,14 @@ void RankProgram::setHyperparameters(int64_t step) {
               sizeof values);
 }
 
+void RankProgram::setRandom(int64_t step, int64_t microbatch) {
+  int64_t buffer = manifest.only(Role::Random);
+  if (buffer < 0)
+    return;
+  int64_t values[] = {int64_t(job.options.seed), step + 1, microbatch};
+  std::memcpy(data(buffer), values, sizeof values);
+}
+
 void RankProgram::fillInputs(int64_t step, int64_t microbatch) {
   for (size_t i = 0; i < manifest.buffers.size(); ++i)
     if (manifest.buffers[i].role == Role::Input)
@@ -126,6 +135,7 @@ StepResult RankProgram::trainStep(int64_t step) {
   zeroAccumulators();
   setHyperparameters(step);
   for (int64_t m = 0; m < manifest.microbatches; ++m) {
+    setRandom(step, m);
     fillInputs(step, m);
     call(manifest.microbatch, job.microbatch);
   }

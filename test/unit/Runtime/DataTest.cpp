@@ -86,6 +86,41 @@ TEST(Data, RanksTakeTheirPartOfAMicrobatch) {
   EXPECT_EQ(labels, (std::vector<int64_t>{12, 13, 14}));
 }
 
+TEST(Data, ReadsEveryInputByName) {
+  TemporaryFolder folder;
+  Manifest manifest = makeManifest(2);
+  manifest.tokenTypes = 3;
+  const char *names[] = {"input_ids", "labels", "attention_mask",
+                         "token_type_ids"};
+  for (size_t i = 2; i < 4; ++i) {
+    manifest.buffers.push_back(manifest.buffers[0]);
+    manifest.buffers.back().name = names[i];
+  }
+  auto write = [&](int32_t mask, int32_t type) {
+    std::string header, data;
+    int32_t values[] = {5, 7, mask, type};
+    for (size_t i = 0; i < 4; ++i) {
+      data += bytesOf(std::vector<int32_t>(24, values[i]));
+      header += (i ? ",\"" : "{\"") + std::string(names[i]) +
+                R"(":{"dtype":"I32","shape":[1,4,6],"data_offsets":[)" +
+                std::to_string(i * 96) + "," + std::to_string(i * 96 + 96) +
+                "]}";
+    }
+    return folder.write("x.safetensors", safetensors(header + "}", data));
+  };
+  auto data = openData({write(1, 2)}, manifest, 0, 1);
+  std::vector<int32_t> types(3);
+  fillInput(*data, manifest, manifest.buffers[3], 3, 0, 1, types.data());
+  EXPECT_EQ(types, (std::vector<int32_t>{2, 2, 2}));
+  expectContains(errorOf([&] { openData({write(2, 2)}, manifest, 0, 1); }),
+                 "expected attention_mask from 0 to 1, found 2 at [0, 0, 0]");
+  expectContains(errorOf([&] { openData({write(1, 3)}, manifest, 0, 1); }),
+                 "expected token_type_ids from 0 to 2, found 3 at [0, 0, 0]");
+  manifest.tokenTypes = 0;
+  expectContains(errorOf([&] { openData({write(1, -1)}, manifest, 0, 1); }),
+                 "expected token_type_ids from 0 on, found -1 at [0, 0, 0]");
+}
+
 TEST(Data, TextGivesWindowsWithTheNextByteAsLabel) {
   TemporaryFolder folder;
   Manifest manifest = makeManifest();

@@ -128,6 +128,13 @@ TEST_F(JobTest, EndsWhereARankStaysAway) {
                           "rank 1");
 }
 
+TEST_F(JobTest, HandsSeedStepAndMicrobatchToTheStep) {
+  options.seed = 7;
+  EXPECT_EQ(messageOf("fake-random"), "");
+  options.seed = 8;
+  expectContains(messageOf("fake-random"), "to return 0, found 9");
+}
+
 TEST_F(JobTest, EndsWhereAnEntryFails) {
   std::string message = messageOf("fake-entry-fails");
   EXPECT_EQ(message, options.step +

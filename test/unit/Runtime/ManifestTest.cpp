@@ -79,8 +79,35 @@ TEST(Manifest, NamesWrongValues) {
   expectContains(with("/entries/0/buffers/0", 99), "expected an index below");
   expectContains(with("/collectives/1/id", 0), "expected its index, 1");
   expectContains(with("/model/microbatches", 3), "3 microbatches divide");
+  expectContains(with("/model/token_types", 0), "at least 1, found 0");
   expectContains(with("/buffers/11/role", "loss_sum"),
                  "expected one buffer of role loss, found 0");
+}
+
+TEST(Manifest, TakesOneRandomBuffer) {
+  json manifest = good();
+  json buffer = {{"name", "random"},
+                 {"role", "random"},
+                 {"dtype", "i64"},
+                 {"shape", {3}},
+                 {"local_shape", {3}},
+                 {"sharding",
+                  {{"dims", {json::array()}},
+                   {"partial", json::array()},
+                   {"reduction", "sum"}}}};
+  manifest["buffers"].push_back(buffer);
+  EXPECT_EQ(messageOf(manifest), "");
+  json twice = manifest;
+  twice["buffers"].push_back(buffer);
+  EXPECT_EQ(messageOf(twice),
+            "m: expected at most one buffer of role random, found 2");
+  json &last = manifest["buffers"].back();
+  last["dtype"] = "i32";
+  EXPECT_EQ(messageOf(manifest), "m: buffers[14] (random): expected [3] of i64 "
+                                 "on every rank, found [3] of i32");
+  last["dtype"] = "i64";
+  last["sharding"]["partial"] = {"dp"};
+  expectContains(messageOf(manifest), "of i64, not on every rank");
 }
 
 } // namespace

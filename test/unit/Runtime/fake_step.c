@@ -13,6 +13,8 @@
 //   STUCK         rank 1 stays away     ENTRY_FAILS   rank 0 returns 7
 //   MANIFEST      another manifest      MICROBATCHES  how often microbatch runs
 //
+// and with RANDOM it also checks what the driver fills that buffer with.
+//
 //===----------------------------------------------------------------------===//
 
 #include "mt/abi.h"
@@ -59,80 +61,76 @@ enum {
   scaleElements = SCALE_ROWS * 2,
 };
 
-#define SCALAR(name, partial)                                                  \
-  "{\"name\": \"" name "\", \"role\": \"" name "\", \"dtype\": \"f64\","       \
-  " \"shape\": [], \"local_shape\": [], \"sharding\": {\"dims\": [],"          \
+// clang-format off
+#define REPLICATED(rank) \
+  " \"sharding\": {\"dims\": [" rank "], \"partial\": [], \"reduction\": \"sum\"}}"
+#define SCALAR(name, partial) \
+  "{\"name\": \"" name "\", \"role\": \"" name "\", \"dtype\": \"f64\"," \
+  " \"shape\": [], \"local_shape\": [], \"sharding\": {\"dims\": []," \
   " \"partial\": [" partial "], \"reduction\": \"sum\"}}"
-#define INPUT(name)                                                            \
-  "{\"name\": \"" name "\", \"role\": \"input\", \"dtype\": \"i32\","          \
-  " \"shape\": [" TEXT(                                                        \
-      MICROBATCH) ", 3],"                                                      \
-                  " \"local_shape\": [" TEXT(                                  \
-                      LOCAL_BATCH) ", 3], \"sharding\":"                       \
-                                   " {\"dims\": [[\"dp\"], []], \"partial\": " \
-                                   "[], \"reduction\": \"sum\"}}"
-#define BIAS(role, partial)                                                    \
-  "{\"name\": \"bias\", \"role\": \"" role "\", \"parameter\": 0,"             \
-  " \"dtype\": \"f32\", \"shape\": [8], \"local_shape\": [8], \"sharding\":"   \
+#define INPUT(name) \
+  "{\"name\": \"" name "\", \"role\": \"input\", \"dtype\": \"i32\"," \
+  " \"shape\": [" TEXT(MICROBATCH) ", 3], \"local_shape\": [" TEXT(LOCAL_BATCH) ", 3]," \
+  " \"sharding\": {\"dims\": [[\"dp\"], []], \"partial\": [], \"reduction\": \"sum\"}}"
+#define BIAS(role, partial) \
+  "{\"name\": \"bias\", \"role\": \"" role "\", \"parameter\": 0," \
+  " \"dtype\": \"f32\", \"shape\": [8], \"local_shape\": [8], \"sharding\":" \
   " {\"dims\": [[]], \"partial\": [" partial "], \"reduction\": \"sum\"}}"
-#define SCALE(role, index)                                                     \
-  "{\"name\": \"scale\", \"role\": \"" role "\", \"parameter\": " index ","    \
-  " \"dtype\": \"f32\", \"shape\": [4, 2],"                                    \
-  " \"local_shape\": [" TEXT(                                                  \
-      SCALE_ROWS) ", 2], \"sharding\":"                                        \
-                  " {\"dims\": [[\"dp\"], []], \"partial\": [], "              \
-                  "\"reduction\": \"sum\"}}"
-#define SCALE_PARAMETER(name, column)                                          \
-  "{\"name\": \"" name "\", \"trained\": true, \"init\": {\"kind\":"           \
-  " \"normal\", \"mean\": 0.5, \"std\": 0.1}, \"checkpoint\":"                 \
-  " {\"tensor\": \"model.scale\", \"shape\": [2, 8], \"transpose\": true,"     \
+#define SCALE(role, index) \
+  "{\"name\": \"scale\", \"role\": \"" role "\", \"parameter\": " index "," \
+  " \"dtype\": \"f32\", \"shape\": [4, 2], \"local_shape\": [" TEXT(SCALE_ROWS) ", 2]," \
+  " \"sharding\": {\"dims\": [[\"dp\"], []], \"partial\": [], \"reduction\": \"sum\"}}"
+#define SCALE_PARAMETER(name, column) \
+  "{\"name\": \"" name "\", \"trained\": true, \"init\": {\"kind\":" \
+  " \"normal\", \"mean\": 0.5, \"std\": 0.1}, \"checkpoint\":" \
+  " {\"tensor\": \"model.scale\", \"shape\": [2, 8], \"transpose\": true," \
   " \"offsets\": [0, " column "], \"sizes\": [2, 4]}}"
-#define COLLECTIVE(id, name)                                                   \
-  "{\"id\": " id ", \"unit\": \"" name "\", \"direction\": \"update\","        \
+#define COLLECTIVE(id, name) \
+  "{\"id\": " id ", \"unit\": \"" name "\", \"direction\": \"update\"," \
   " \"kind\": \"all_reduce\", \"axes\": [\"dp\"], \"group\": 0}"
 
-#ifndef MANIFEST
-#define MANIFEST                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                               \
-  "{\"format\": \"mt-step\", \"abi_version\": 1, \"target\": \"host\","                                                                                                                                                                                                                                                                                                                                                                                                                                                        \
-  "\"mesh\": [{\"name\": \"dp\", \"size\": " TEXT(                                                                                                                                                                                                                                                                                                                                                                                                                                                                             \
-      RANKS) "}],"                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             \
-             "\"model\": {\"kind\": \"fake\", \"vocabulary\": 6, \"batch\": "                                                                                                                                                                                                                                                                                                                                                                                                                                                  \
-             "4,"                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              \
-             " \"sequence\": 3, \"microbatches\": " TEXT(                                                                                                                                                                                                                                                                                                                                                                                                                                                                      \
-                 MICROBATCHES) "},"                                                                                                                                                                                                                                                                                                                                                                                                                                                                                            \
-                               "\"groups\": [[\"dp\"]],"                                                                                                                                                                                                                                                                                                                                                                                                                                                                       \
-                               "\"parameters\": [{\"name\": \"bias\", "                                                                                                                                                                                                                                                                                                                                                                                                                                                        \
-                               "\"trained\": true, \"init\":"                                                                                                                                                                                                                                                                                                                                                                                                                                                                  \
-                               " {\"kind\": \"constant\", \"value\": 1.0}, "                                                                                                                                                                                                                                                                                                                                                                                                                                                   \
-                               "\"checkpoint\": {\"tensor\":"                                                                                                                                                                                                                                                                                                                                                                                                                                                                  \
-                               " \"model.bias\", \"shape\": [6], "                                                                                                                                                                                                                                                                                                                                                                                                                                                             \
-                               "\"transpose\": false, \"offsets\": [0],"                                                                                                                                                                                                                                                                                                                                                                                                                                                       \
-                               " \"sizes\": [6]}}, " SCALE_PARAMETER(                                                                                                                                                                                                                                                                                                                                                                                                                                                          \
-                                   "left",                                                                                                                                                                                                                                                                                                                                                                                                                                                                                     \
-                                   "0") ", " SCALE_PARAMETER("right",                                                                                                                                                                                                                                                                                                                                                                                                                                                          \
-                                                             "4") "],"                                                                                                                                                                                                                                                                                                                                                                                                                                                         \
-                                                                  "\"buffers"                                                                                                                                                                                                                                                                                                                                                                                                                                                  \
-                                                                  "\": "                                                                                                                                                                                                                                                                                                                                                                                                                                                       \
-                                                                  "[" INPUT(                                                                                                                                                                                                                                                                                                                                                                                                                                                   \
-                                                                      "input_"                                                                                                                                                                                                                                                                                                                                                                                                                                                 \
-                                                                      "ids") ", " INPUT("labels") ", " BIAS("parameter",                                                                                                                                                                                                                                                                                                                                                                                                       \
-                                                                                                            "") ", " BIAS("gradient", "\"dp\"") ", " SCALE("parameter",                                                                                                                                                                                                                                                                                                                                                        \
-                                                                                                                                                           "1") ", " SCALE("gradient", "1") ", " SCALE("parameter", "2") ", " SCALE("gradient", "2") ", "                                                                                                                                                                                                                                                                      \
-                                                                                                                                                                                                                                                     "{\"name\": \"hyperparameters\", \"role\": \"hyperparameters\","                                                                                                                                                                                                          \
-                                                                                                                                                                                                                                                     " \"dtype\": \"f64\", \"shape\": [7], \"local_shape\": [7], \"sharding\":"                                                                                                                                                                                                \
-                                                                                                                                                                                                                                                     " {\"dims\": [[]], \"partial\": [], \"reduction\": \"sum\"}}, " SCALAR("loss_sum",                                                                                                                                                                                        \
-                                                                                                                                                                                                                                                                                                                            "\"dp\"") ", " SCALAR("token_count",                                                                                                                                                               \
-                                                                                                                                                                                                                                                                                                                                                  "\"dp\"") ", " SCALAR("loss", "") ", " SCALAR("gradient_norm",                                                                                                               \
-                                                                                                                                                                                                                                                                                                                                                                                                "") ", " SCALAR("valid_tokens", "") "],"                                                                                       \
-                                                                                                                                                                                                                                                                                                                                                                                                                                    "\"entries\": ["                                                                           \
-                                                                                                                                                                                                                                                                                                                                                                                                                                    "{\"name\": \"microbatch\", \"symbol\": \"fake_microbatch\","                              \
-                                                                                                                                                                                                                                                                                                                                                                                                                                    " \"buffers\": [0, 1, 2, 3, 4, 5, 6, 7, 9, 10], \"arena_bytes\": 64},"                     \
-                                                                                                                                                                                                                                                                                                                                                                                                                                    "{\"name\": \"update\", \"symbol\": \"fake_update\","                                      \
-                                                                                                                                                                                                                                                                                                                                                                                                                                    " \"buffers\": [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13],"                                  \
-                                                                                                                                                                                                                                                                                                                                                                                                                                    " \"arena_bytes\": 128}],"                                                                 \
-                                                                                                                                                                                                                                                                                                                                                                                                                                    "\"collectives\": [" COLLECTIVE("0", "sums") ", " COLLECTIVE("1", "bias") ", " COLLECTIVE( \
-                                                                                                                                                                                                                                                                                                                                                                                                                                        "2", "norm") "]}"
+#ifdef RANDOM
+#define RANDOM_BUFFER \
+  ", {\"name\": \"random\", \"role\": \"random\", \"dtype\": \"i64\"," \
+  " \"shape\": [3], \"local_shape\": [3]," REPLICATED("[]")
+#define RANDOM_INDICES ", 8, 14"
+#else
+#define RANDOM_BUFFER
+#define RANDOM_INDICES
 #endif
+
+#ifndef MANIFEST
+#define MANIFEST \
+  "{\"format\": \"mt-step\", \"abi_version\": 1, \"target\": \"host\"," \
+  " \"mesh\": [{\"name\": \"dp\", \"size\": " TEXT(RANKS) "}]," \
+  " \"model\": {\"kind\": \"fake\", \"vocabulary\": 6, \"batch\": 4," \
+  " \"sequence\": 3, \"microbatches\": " TEXT(MICROBATCHES) "}," \
+  " \"groups\": [[\"dp\"]]," \
+  " \"parameters\": [{\"name\": \"bias\", \"trained\": true, \"init\":" \
+  " {\"kind\": \"constant\", \"value\": 1.0}, \"checkpoint\": {\"tensor\":" \
+  " \"model.bias\", \"shape\": [6], \"transpose\": false, \"offsets\": [0]," \
+  " \"sizes\": [6]}}, " \
+  SCALE_PARAMETER("left", "0") ", " SCALE_PARAMETER("right", "4") "]," \
+  " \"buffers\": [" INPUT("input_ids") ", " INPUT("labels") ", " \
+  BIAS("parameter", "") ", " BIAS("gradient", "\"dp\"") ", " \
+  SCALE("parameter", "1") ", " SCALE("gradient", "1") ", " \
+  SCALE("parameter", "2") ", " SCALE("gradient", "2") ", " \
+  "{\"name\": \"hyperparameters\", \"role\": \"hyperparameters\"," \
+  " \"dtype\": \"f64\", \"shape\": [7], \"local_shape\": [7]," REPLICATED("[]") ", " \
+  SCALAR("loss_sum", "\"dp\"") ", " SCALAR("token_count", "\"dp\"") ", " \
+  SCALAR("loss", "") ", " SCALAR("gradient_norm", "") ", " \
+  SCALAR("valid_tokens", "") RANDOM_BUFFER "]," \
+  " \"entries\": [" \
+  "{\"name\": \"microbatch\", \"symbol\": \"fake_microbatch\"," \
+  " \"buffers\": [0, 1, 2, 3, 4, 5, 6, 7, 9, 10" RANDOM_INDICES "]," \
+  " \"arena_bytes\": 64}," \
+  "{\"name\": \"update\", \"symbol\": \"fake_update\"," \
+  " \"buffers\": [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]," \
+  " \"arena_bytes\": 128}]," \
+  " \"collectives\": [" COLLECTIVE("0", "sums") ", " \
+  COLLECTIVE("1", "bias") ", " COLLECTIVE("2", "norm") "]}"
+#endif
+// clang-format on
 
 const uint32_t mt_abi_version = ABI_VERSION;
 const char mt_manifest[] = MANIFEST;
@@ -152,6 +150,14 @@ int32_t fake_microbatch(mt_context *context, void *const *buffers,
   float *biasGradient = buffers[3];
   float *leftGradient = buffers[5], *rightGradient = buffers[7];
   double *lossSum = buffers[8], *count = buffers[9];
+#ifdef RANDOM
+  static _Thread_local int64_t calls = 0;
+  const double *hyperparameters = buffers[10];
+  const int64_t *random = buffers[11];
+  if (random[0] != RANDOM || random[1] != (int64_t)hyperparameters[6] ||
+      random[2] != calls++ % MICROBATCHES)
+    return 9;
+#endif
   // Every rank's tokens depend on every rank's scale.
   double *sums = arena;
   sums[0] = 0;
