@@ -35,6 +35,7 @@ public:
 
 private:
   void buildPrologue();
+  void buildOffset(ShardOffsetOp op);
   LogicalResult buildOp(Operation *op);
   void buildLaunch(LaunchOp op);
   void buildCollective(CollectiveOpInterface op);
@@ -168,6 +169,15 @@ void EntryBuilder::buildReturn(Operation *op) {
   LLVM::BrOp::create(b, zero, exit);
 }
 
+void EntryBuilder::buildOffset(ShardOffsetOp op) {
+  Value size = LLVM::ConstantOp::create(b, b.getI64IntegerAttr(op.getSize()));
+  // Over no axis there is one shard.
+  Value index = op.getAxes().empty()
+                    ? LLVM::ConstantOp::create(b, b.getI64IntegerAttr(0))
+                    : calls->buildGroupIndex(op.getAxes());
+  values.map(op.getOffset(), LLVM::MulOp::create(b, index, size));
+}
+
 LogicalResult EntryBuilder::buildOp(Operation *op) {
   b.setLoc(op->getLoc());
   if (auto launch = dyn_cast<LaunchOp>(op)) {
@@ -181,10 +191,7 @@ LogicalResult EntryBuilder::buildOp(Operation *op) {
     buildCopy(values.lookup(copy.getOutput()), values.lookup(copy.getInput()),
               copy.getInput().getType());
   } else if (auto offset = dyn_cast<ShardOffsetOp>(op)) {
-    Value index = calls->buildGroupIndex(offset.getAxes());
-    Value size =
-        LLVM::ConstantOp::create(b, b.getI64IntegerAttr(offset.getSize()));
-    values.map(offset.getOffset(), LLVM::MulOp::create(b, index, size));
+    buildOffset(offset);
   } else if (auto constant = dyn_cast<arith::ConstantIndexOp>(op)) {
     values.map(
         constant.getResult(),

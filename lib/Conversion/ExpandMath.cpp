@@ -24,7 +24,7 @@ namespace mt {
 
 /// The functions that LLVM has no instruction for.
 using LibmOps = std::tuple<math::ExpOp, math::LogOp, math::TanhOp, math::ErfOp,
-                           math::PowFOp>;
+                           math::PowFOp, math::SinOp, math::CosOp>;
 
 static LogicalResult expandToPolynomials(ModuleOp module) {
   RewritePatternSet patterns(module.getContext());

@@ -93,6 +93,8 @@ Scalar mt::exp(const Scalar &x) { return apply<math::ExpOp>(x); }
 Scalar mt::log(const Scalar &x) { return apply<math::LogOp>(x); }
 Scalar mt::tanh(const Scalar &x) { return apply<math::TanhOp>(x); }
 Scalar mt::erf(const Scalar &x) { return apply<math::ErfOp>(x); }
+Scalar mt::sin(const Scalar &x) { return apply<math::SinOp>(x); }
+Scalar mt::cos(const Scalar &x) { return apply<math::CosOp>(x); }
 Scalar mt::sqrt(const Scalar &x) { return apply<math::SqrtOp>(x); }
 Scalar mt::pow(const Scalar &x, const Scalar &y) {
   return {*x.b, math::PowFOp::create(*x.b, x.value, y.value)};

@@ -63,6 +63,8 @@ Scalar log(const Scalar &x);
 Scalar tanh(const Scalar &x);
 Scalar erf(const Scalar &x);
 Scalar sqrt(const Scalar &x);
+Scalar sin(const Scalar &x);
+Scalar cos(const Scalar &x);
 Scalar pow(const Scalar &x, const Scalar &y);
 /// The larger number, for maxima over rows; a NaN is ignored.
 Scalar max(const Scalar &x, const Scalar &y);

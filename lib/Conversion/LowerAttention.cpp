@@ -33,6 +33,15 @@ public:
   Value ofQuery(Value x) { return extract(x, firstHead, group, false); }
   /// [t, d] of [b, t, g, d].
   Value ofKey(Value x) { return extract(x, keyHead, 1, true); }
+  /// [t] of [b, t].
+  Value ofKeyMask(Value x) {
+    int64_t keys = getTensorType(x).getDimSize(1);
+    return tensor::ExtractSliceOp::create(
+        b, RankedTensorType::get(keys, getTensorType(x).getElementType()), x,
+        ArrayRef<OpFoldResult>{batch, b.getIndexAttr(0)},
+        ArrayRef<OpFoldResult>{b.getIndexAttr(1), b.getIndexAttr(keys)},
+        ArrayRef<OpFoldResult>{b.getIndexAttr(1), b.getIndexAttr(1)});
+  }
   Value intoQuery(Value tile, Value x) {
     return insert(tile, x, firstHead, group);
   }
@@ -77,6 +86,8 @@ private:
   }
 
   ImplicitLocOpBuilder &b;
+
+public:
   Value batch, keyHead, firstHead;
   int64_t group;
 };
@@ -115,14 +126,6 @@ static Results buildTiles(ImplicitLocOpBuilder &b, const AttentionShape &shape,
   return outer.getResults();
 }
 
-/// Whether a query may read a key, from their positions; null if it always may.
-static std::optional<Scalar> mayRead(bool causal, const Scalar &queryPosition,
-                                     const Scalar &keyPosition) {
-  if (!causal)
-    return std::nullopt;
-  return keyPosition.toIndex() <= queryPosition.toIndex();
-}
-
 static Scalar chooseIf(const std::optional<Scalar> &condition,
                        const Scalar &yes, const Scalar &no) {
   return condition ? condition->select(yes, no) : yes;
@@ -143,37 +146,94 @@ struct Softmax {
 };
 } // namespace
 
-template <typename AttentionOpTy>
-static SmallVector<Input> withPositions(Domain &scores, AttentionOpTy op,
-                                        ArrayRef<Input> inputs) {
-  SmallVector<Input> list(inputs);
-  list.push_back(scores.dims(op.getQueryPositions(), {1}));
-  list.push_back(scores.dims(op.getKeyPositions(), {2}));
-  return list;
-}
+/// What one tile's scores are combined with, for the forward and the backward
+/// pass alike.
+template <typename AttentionOpTy> class ScoreReader {
+public:
+  ScoreReader(AttentionOpTy op, ImplicitLocOpBuilder &b, Tile &tile,
+              const AttentionShape &shape)
+      : op(op), b(b), tile(tile),
+        scores(b, {shape.group, shape.queries, shape.keys}) {
+    if (op.getKeyMask())
+      keyMask = tile.ofKeyMask(op.getKeyMask());
+  }
 
-static Softmax computeSoftmax(AttentionOp op, ImplicitLocOpBuilder &b,
-                              const AttentionShape &shape, Value scores) {
+  /// `inputs`, and behind them what `mayRead` needs.
+  SmallVector<Input> withConditions(ArrayRef<Input> inputs) {
+    SmallVector<Input> list(inputs);
+    list.push_back(scores.dims(op.getQueryPositions(), {1}));
+    list.push_back(scores.dims(op.getKeyPositions(), {2}));
+    if (keyMask)
+      list.push_back(scores.dims(keyMask, {2}));
+    return list;
+  }
+
+  /// Whether a query may read a key; null if it always may. The conditions'
+  /// values start at `first`.
+  std::optional<Scalar> mayRead(ScalarArgs in, unsigned first) {
+    std::optional<Scalar> condition;
+    if (op.getCausal())
+      condition = in[first + 1].toIndex() <= in[first].toIndex();
+    if (keyMask) {
+      Scalar isKey = !(in[first + 2] == in[first + 2].like(0));
+      condition = condition ? *condition & isKey : isKey;
+    }
+    return condition;
+  }
+
+  /// The factors [r, s, t] of dropped weights; null where none are.
+  Value getDropoutFactors(Type number) {
+    if (!op.getRandomKey())
+      return {};
+    DropoutMask mask(b, op.getRandomKey(), op.getOffset(),
+                     op.getDropoutAttr().getValueAsDouble());
+    return scores.map({}, number, [&](ScalarArgs) {
+      Scalar batch(b, tile.batch), firstHead(b, tile.firstHead);
+      return mask.getFactor({batch, firstHead + scores.index(0),
+                             scores.index(1), scores.index(2)},
+                            number);
+    });
+  }
+
+  AttentionOpTy op;
+  ImplicitLocOpBuilder &b;
+  Tile &tile;
+  Domain scores;
+  Value keyMask;
+};
+
+static Softmax computeSoftmax(ScoreReader<AttentionOp> &reader, Value scores) {
   Type number = getTensorType(scores).getElementType();
-  double scale = op.getScale().convertToDouble();
+  double scale = reader.op.getScale().convertToDouble();
   double lowest = -std::numeric_limits<double>::infinity();
-  Domain all(b, {shape.group, shape.queries, shape.keys});
+  Domain &all = reader.scores;
+  unsigned conditions = reader.keyMask ? 3 : 2;
   Value maxima =
-      all.reduce(all.lastDim(), withPositions(all, op, {all.whole(scores)}),
+      all.reduce(all.lastDim(), reader.withConditions({all.whole(scores)}),
                  Accumulator{number, lowest}, [&](ScalarArgs in) {
-                   return chooseIf(mayRead(op.getCausal(), in[1], in[2]),
-                                   max(in[3], in[0] * scale), in[3]);
+                   Scalar largest = in[1 + conditions];
+                   return chooseIf(reader.mayRead(in, 1),
+                                   max(largest, in[0] * scale), largest);
                  });
   Value weights = all.mapInto(
-      scores, withPositions(all, op, {all.whole(scores), all.leading(maxima)}),
+      scores, reader.withConditions({all.whole(scores), all.leading(maxima)}),
       [&](ScalarArgs in) {
-        return chooseIf(mayRead(op.getCausal(), in[2], in[3]),
-                        exp(in[0] * scale - in[1]), in[0].like(0.0));
+        return chooseIf(reader.mayRead(in, 2), exp(in[0] * scale - in[1]),
+                        in[0].like(0.0));
       });
-  Value sums = all.reduce(
-      all.lastDim(), {all.whole(weights)}, Accumulator{b.getF64Type(), 0.0},
-      [](ScalarArgs in) { return accumulate(in[1], in[0].toF64()); });
+  Value sums =
+      all.reduce(all.lastDim(), {all.whole(weights)},
+                 Accumulator{reader.b.getF64Type(), 0.0}, [](ScalarArgs in) {
+                   return accumulate(in[1], in[0].toF64());
+                 });
   return {weights, maxima, sums};
+}
+
+/// `weights` times `factors`, into a tensor of its own: both are needed.
+static Value multiply(Domain &domain, Value weights, Value factors,
+                      Type number) {
+  return domain.map({domain.whole(weights), domain.whole(factors)}, number,
+                    [](ScalarArgs in) { return in[0] * in[1]; });
 }
 
 static Results lowerAttention(AttentionOp op, ImplicitLocOpBuilder &b) {
@@ -184,7 +244,11 @@ static Results lowerAttention(AttentionOp op, ImplicitLocOpBuilder &b) {
   auto body = [&](Tile &tile, ValueRange carried) -> Results {
     Value scores = computeScores(b, shape, tile.ofQuery(op.getQuery()),
                                  tile.ofKey(op.getKey()), number);
-    Softmax softmax = computeSoftmax(op, b, shape, scores);
+    ScoreReader<AttentionOp> reader(op, b, tile, shape);
+    Softmax softmax = computeSoftmax(reader, scores);
+    if (Value factors = reader.getDropoutFactors(number))
+      softmax.weights =
+          multiply(reader.scores, softmax.weights, factors, number);
     Value output = tile.ofQuery(carried[0]);
     Domain queries(b, getTensorType(output).getShape());
     bool isWide = number == type.getElementType();
@@ -216,25 +280,32 @@ static Results lowerAttention(AttentionOp op, ImplicitLocOpBuilder &b) {
       body);
 }
 
-/// With P the weights and dP = dy vᵀ: dS = P (dP - rowsum(dy y)) scale, and
-/// rowsum(dy y) = rowsum(P dP).
-static std::pair<Value, Value>
-computeWeightsAndScoreGrads(AttentionGradOp op, ImplicitLocOpBuilder &b,
-                            const AttentionShape &shape, Tile &tile) {
+namespace {
+/// The weights as values saw them, and the gradients of the scores [r, s, t].
+struct ScoreGrads {
+  Value weights, grads;
+};
+} // namespace
+
+/// With P the weights, D the factors of dropout and dP = D dy vᵀ:
+/// dS = P (dP - rowsum(dy y)) scale, and rowsum(dy y) = rowsum(P dP).
+static ScoreGrads computeScoreGrads(AttentionGradOp op, ImplicitLocOpBuilder &b,
+                                    const AttentionShape &shape, Tile &tile) {
   Type number =
       getComputeType(getTensorType(op.getQueryGrad()).getElementType());
   double scale = op.getScale().convertToDouble();
-  Domain all(b, {shape.group, shape.queries, shape.keys});
+  ScoreReader<AttentionGradOp> reader(op, b, tile, shape);
+  Domain &all = reader.scores;
   Value cotangent = tile.ofQuery(op.getCotangent());
   Value scores = computeScores(b, shape, tile.ofQuery(op.getQuery()),
                                tile.ofKey(op.getKey()), number);
   Value logs = tile.ofQuery(op.getLogSumExp());
   Value weights = all.mapInto(
       scores,
-      withPositions(all, op, {all.whole(scores), all.dims(logs, {1, 0})}),
+      reader.withConditions({all.whole(scores), all.dims(logs, {1, 0})}),
       [&](ScalarArgs in) {
-        return chooseIf(mayRead(op.getCausal(), in[2], in[3]),
-                        exp(in[0] * scale - in[1]), in[0].like(0.0));
+        return chooseIf(reader.mayRead(in, 2), exp(in[0] * scale - in[1]),
+                        in[0].like(0.0));
       });
   Domain queries(b, getTensorType(cotangent).getShape());
   Value dots = queries.reduce(
@@ -245,11 +316,17 @@ computeWeightsAndScoreGrads(AttentionGradOp op, ImplicitLocOpBuilder &b,
       });
   Value grads =
       computeScores(b, shape, cotangent, tile.ofKey(op.getValue()), number);
+  Value factors = reader.getDropoutFactors(number);
+  if (factors)
+    grads = all.mapInto(grads, {all.whole(grads), all.whole(factors)},
+                        [](ScalarArgs in) { return in[0] * in[1]; });
   grads = all.mapInto(
       grads, {all.whole(grads), all.whole(weights), all.dims(dots, {1, 0})},
       [&](ScalarArgs in) {
         return in[1] * (in[0] - in[2].to(number)) * scale;
       });
+  if (factors)
+    weights = multiply(all, weights, factors, number);
   return {weights, grads};
 }
 
@@ -258,7 +335,7 @@ static Results lowerAttentionGrad(AttentionGradOp op, ImplicitLocOpBuilder &b) {
   Type number =
       getComputeType(getTensorType(op.getQueryGrad()).getElementType());
   auto body = [&](Tile &tile, ValueRange carried) -> Results {
-    auto [weights, grads] = computeWeightsAndScoreGrads(op, b, shape, tile);
+    auto [weights, grads] = computeScoreGrads(op, b, shape, tile);
     Value query = contract(b, "rst,td->srd", grads, tile.ofKey(op.getKey()),
                            tile.ofQuery(carried[0]));
     Value key = contract(b, "rst,srd->td", grads, tile.ofQuery(op.getQuery()),

@@ -122,6 +122,44 @@ static Results lowerGeluGrad(GeluGradOp op, ImplicitLocOpBuilder &b) {
   });
 }
 
+static Scalar sigmoid(const Scalar &x) { return x.like(1.0) / (exp(-x) + 1.0); }
+
+static Results lowerSilu(SiluOp op, ImplicitLocOpBuilder &b) {
+  return lowerPointwise(op, b,
+                        [](ScalarArgs in) { return in[0] * sigmoid(in[0]); });
+}
+
+static Results lowerSiluGrad(SiluGradOp op, ImplicitLocOpBuilder &b) {
+  return lowerPointwise(op, b, [](ScalarArgs in) {
+    Scalar s = sigmoid(in[1]);
+    return in[0] * s * (in[1] * (s.like(1.0) - s) + 1.0);
+  });
+}
+
+static Results lowerRelu(ReluOp op, ImplicitLocOpBuilder &b) {
+  return lowerPointwise(op, b, [](ScalarArgs in) {
+    Scalar zero = in[0].like(0.0);
+    return (in[0] < zero).select(zero, in[0]);
+  });
+}
+
+static Results lowerReluGrad(ReluGradOp op, ImplicitLocOpBuilder &b) {
+  return lowerPointwise(op, b, [](ScalarArgs in) {
+    Scalar zero = in[0].like(0.0);
+    return (zero < in[1]).select(in[0], zero);
+  });
+}
+
+static Results lowerTanh(TanhOp op, ImplicitLocOpBuilder &b) {
+  return lowerPointwise(op, b, [](ScalarArgs in) { return tanh(in[0]); });
+}
+
+static Results lowerTanhGrad(TanhGradOp op, ImplicitLocOpBuilder &b) {
+  return lowerPointwise(op, b, [](ScalarArgs in) {
+    return in[0] * (in[1].like(1.0) - in[1] * in[1]);
+  });
+}
+
 //===----------------------------------------------------------------------===//
 // Pieces
 //===----------------------------------------------------------------------===//
@@ -162,6 +200,12 @@ void mt::addElementwiseLowerings(RewritePatternSet &patterns) {
   addLowering<SumLeadingOp>(patterns, lowerSumLeading);
   addLowering<GeluOp>(patterns, lowerGelu);
   addLowering<GeluGradOp>(patterns, lowerGeluGrad);
+  addLowering<SiluOp>(patterns, lowerSilu);
+  addLowering<SiluGradOp>(patterns, lowerSiluGrad);
+  addLowering<ReluOp>(patterns, lowerRelu);
+  addLowering<ReluGradOp>(patterns, lowerReluGrad);
+  addLowering<TanhOp>(patterns, lowerTanh);
+  addLowering<TanhGradOp>(patterns, lowerTanhGrad);
   addLowering<LocalSliceOp>(patterns, lowerLocalSlice);
   addLowering<MaskOp>(patterns, lowerMask);
 }

@@ -1,4 +1,4 @@
-//===- LowerNorm.cpp - layer normalisation as linalg ----------------------===//
+//===- LowerNorm.cpp - normalisations as linalg ---------------------------===//
 //
 // Statistics of a row are summed in 64 bits, the variance around the mean.
 //
@@ -117,8 +117,88 @@ static Results lowerLayerNormGradWeight(LayerNormGradWeightOp op,
   return {sums[0], sums[1]};
 }
 
+//===----------------------------------------------------------------------===//
+// Root mean square
+//===----------------------------------------------------------------------===//
+
+/// 1 / sqrt(mean(x^2) + epsilon) of each row.
+static Value computeInverseRms(ImplicitLocOpBuilder &b, Value x,
+                               double epsilon) {
+  RankedTensorType type = getTensorType(x);
+  Type number = getComputeType(type.getElementType());
+  ArrayRef<int64_t> shape = type.getShape();
+  double scale = 1.0 / double(shape.back());
+  Domain all(b, shape), rows(b, shape.drop_back());
+  Value squares =
+      all.reduce(all.lastDim(), {all.whole(x)},
+                 Accumulator{b.getF64Type(), 0.0}, [](ScalarArgs in) {
+                   Scalar wide = in[0].toF64();
+                   return accumulate(in[1], wide * wide);
+                 });
+  return rows.map({rows.whole(squares)}, number, [&](ScalarArgs in) {
+    Scalar rms = sqrt(in[0] * scale + epsilon);
+    return (rms.like(1.0) / rms).to(number);
+  });
+}
+
+static Results lowerRmsNorm(RmsNormOp op, ImplicitLocOpBuilder &b) {
+  RankedTensorType type = getTensorType(op.getX());
+  Value inverse =
+      computeInverseRms(b, op.getX(), op.getEpsilon().convertToDouble());
+  Domain all(b, type.getShape());
+  return {all.map({all.whole(op.getX()), all.leading(inverse),
+                   all.trailing(op.getWeight())},
+                  type.getElementType(),
+                  [](ScalarArgs in) { return in[0] * in[1] * in[2]; })};
+}
+
+/// With g = dy * weight and n = x / rms: dx = (g - n mean(g n)) / rms.
+static Results lowerRmsNormGradInput(RmsNormGradInputOp op,
+                                     ImplicitLocOpBuilder &b) {
+  RankedTensorType type = getTensorType(op.getX());
+  Type number = getComputeType(type.getElementType());
+  ArrayRef<int64_t> shape = type.getShape();
+  double scale = 1.0 / double(shape.back());
+  Value inverse =
+      computeInverseRms(b, op.getX(), op.getEpsilon().convertToDouble());
+  Domain all(b, shape), rows(b, shape.drop_back());
+  SmallVector<Input> inputs{all.whole(op.getCotangent()), all.whole(op.getX()),
+                            all.trailing(op.getWeight()), all.leading(inverse)};
+  Value means =
+      all.reduce(all.lastDim(), inputs, Accumulator{b.getF64Type(), 0.0},
+                 [](ScalarArgs in) {
+                   Scalar g = in[0].toF64() * in[2].toF64();
+                   return accumulate(in[4], g * in[1].toF64() * in[3].toF64());
+                 });
+  means = rows.map({rows.whole(means)}, number,
+                   [&](ScalarArgs in) { return in[0] * scale; });
+  inputs.push_back(all.leading(means));
+  return {all.map(inputs, type.getElementType(), [](ScalarArgs in) {
+    return (in[0] * in[2] - in[1] * in[3] * in[4]) * in[3];
+  })};
+}
+
+static Results lowerRmsNormGradWeight(RmsNormGradWeightOp op,
+                                      ImplicitLocOpBuilder &b) {
+  RankedTensorType type = getTensorType(op.getResult());
+  Value inverse =
+      computeInverseRms(b, op.getX(), op.getEpsilon().convertToDouble());
+  Domain all(b, getTensorType(op.getX()).getShape()), row(b, type.getShape());
+  Value sums = all.reduce(all.leadingDims(1),
+                          {all.whole(op.getCotangent()), all.whole(op.getX()),
+                           all.leading(inverse)},
+                          Accumulator{b.getF64Type(), 0.0}, [](ScalarArgs in) {
+                            return in[3] + (in[0] * (in[1] * in[2])).toF64();
+                          });
+  return {row.map({row.whole(sums)}, type.getElementType(),
+                  [](ScalarArgs in) { return in[0]; })};
+}
+
 void mt::addNormLowerings(RewritePatternSet &patterns) {
   addLowering<LayerNormOp>(patterns, lowerLayerNorm);
   addLowering<LayerNormGradInputOp>(patterns, lowerLayerNormGradInput);
   addLowering<LayerNormGradWeightOp>(patterns, lowerLayerNormGradWeight);
+  addLowering<RmsNormOp>(patterns, lowerRmsNorm);
+  addLowering<RmsNormGradInputOp>(patterns, lowerRmsNormGradInput);
+  addLowering<RmsNormGradWeightOp>(patterns, lowerRmsNormGradWeight);
 }

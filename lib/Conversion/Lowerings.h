@@ -43,11 +43,31 @@ void addIndexedLowerings(mlir::RewritePatternSet &patterns);
 void addNormLowerings(mlir::RewritePatternSet &patterns);
 void addProductLowerings(mlir::RewritePatternSet &patterns);
 void addAttentionLowerings(mlir::RewritePatternSet &patterns);
+void addHeadLowerings(mlir::RewritePatternSet &patterns);
+void addRandomLowerings(mlir::RewritePatternSet &patterns);
 void addLossLowerings(mlir::RewritePatternSet &patterns);
 void addStepLowerings(mlir::RewritePatternSet &patterns);
 
 /// `offset`, or 0 where there is none, as an index.
 Scalar getOffset(mlir::ImplicitLocOpBuilder &b, mlir::Value offset);
+
+/// Which elements a dropout keeps. The key is that of `mt.random_key`; offsets
+/// are the global indices of the device's first element, none: all 0.
+class DropoutMask {
+public:
+  DropoutMask(mlir::ImplicitLocOpBuilder &b, mlir::Value key,
+              mlir::ValueRange offsets, double rate);
+
+  /// 0, or 1 / (1 - rate), for the element at `indices`, of which the first is
+  /// a batch row.
+  Scalar getFactor(ScalarArgs indices, mlir::Type type) const;
+
+private:
+  std::array<Scalar, 2> key;
+  Scalar firstRow;
+  double threshold, scale;
+  llvm::SmallVector<Scalar> offsets;
+};
 
 } // namespace mt
 

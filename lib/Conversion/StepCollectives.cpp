@@ -9,7 +9,8 @@ StepCollectives::StepCollectives(ModuleOp module)
     : mesh(module->getAttrOfType<MeshAttr>("mt.mesh")) {
   module.walk([&](Operation *op) {
     if (auto offset = dyn_cast<ShardOffsetOp>(op)) {
-      addGroup(offset.getAxes());
+      if (!offset.getAxes().empty())
+        addGroup(offset.getAxes());
       mesh = mesh ? mesh : offset.getMesh();
     }
     auto collective = dyn_cast<CollectiveOpInterface>(op);

@@ -38,6 +38,8 @@ struct ToLinalg : mt::impl::ToLinalgBase<ToLinalg> {
     addNormLowerings(patterns);
     addProductLowerings(patterns);
     addAttentionLowerings(patterns);
+    addHeadLowerings(patterns);
+    addRandomLowerings(patterns);
     addLossLowerings(patterns);
     addStepLowerings(patterns);
     ConversionTarget target(getContext());

@@ -75,6 +75,50 @@ static void printReductionName(OpAsmPrinter &printer, Operation *,
 #include "mt/IR/MtOps.cpp.inc"
 
 //===----------------------------------------------------------------------===//
+// Model ops with limits that their rules do not say
+//===----------------------------------------------------------------------===//
+
+LogicalResult DropoutOp::verify() {
+  double rate = getRate().convertToDouble();
+  if (!(rate >= 0 && rate < 1))
+    return emitOpError() << "expected a rate of at least 0 and below 1, found "
+                         << rate;
+  int64_t rank = cast<RankedTensorType>(getX().getType()).getRank();
+  if (rank > 4)
+    return emitOpError() << "expected at most 4 dimensions, found " << rank;
+  return success();
+}
+
+LogicalResult RopeOp::verify() {
+  int64_t width = cast<RankedTensorType>(getX().getType()).getShape().back();
+  if (int64_t(getFrequencies().size()) * 2 != width)
+    return emitOpError() << "expected one frequency for every two of the "
+                         << width << " elements of a head, found "
+                         << getFrequencies().size();
+  return success();
+}
+
+LogicalResult RepeatHeadsOp::verify() {
+  int64_t heads = cast<RankedTensorType>(getX().getType()).getDimSize(2);
+  int64_t found = cast<RankedTensorType>(getResult().getType()).getDimSize(2);
+  // With an offset the result is one device's part.
+  int64_t repeats = getRepeats();
+  if (repeats < 1 || (!getOffset() && found != heads * repeats))
+    return emitOpError() << "expected " << heads << " heads times " << repeats
+                         << " repeats in the result, found " << found;
+  return success();
+}
+
+LogicalResult SelectTokenOp::verify() {
+  int64_t tokens = cast<RankedTensorType>(getX().getType()).getDimSize(1);
+  int64_t index = getIndexAttr().getInt();
+  if (index < 0 || index >= tokens)
+    return emitOpError() << "expected an index from 0 to " << tokens - 1
+                         << ", the last of the sequence, found " << index;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // UnitOp
 //===----------------------------------------------------------------------===//
 

@@ -106,6 +106,75 @@ void GeluOp::buildGradient(GradientBuilder &g) {
                         .getResult());
 }
 
+/// The gradient of a function of one number that needs its operand.
+template <typename GradOp>
+static void buildPointwiseGradient(GradientBuilder &g, Value x, Value saved) {
+  if (g.isWanted(0))
+    g.contribute(0,
+                 g.create<GradOp>({x}, {g.getCotangent(0), g.getPrimal(saved)})
+                     .getResult());
+}
+
+void SiluOp::buildGradient(GradientBuilder &g) {
+  buildPointwiseGradient<SiluGradOp>(g, getX(), getX());
+}
+void ReluOp::buildGradient(GradientBuilder &g) {
+  buildPointwiseGradient<ReluGradOp>(g, getX(), getX());
+}
+void TanhOp::buildGradient(GradientBuilder &g) {
+  buildPointwiseGradient<TanhGradOp>(g, getX(), getResult());
+}
+
+void DropoutOp::buildGradient(GradientBuilder &g) {
+  if (g.isWanted(0))
+    g.contribute(0, g.create<DropoutOp>(
+                         {getX()}, {g.getCotangent(0), g.getPrimal(getKey())},
+                         select(*this, {"rate"}))
+                        .getResult());
+}
+
+void RmsNormOp::buildGradient(GradientBuilder &g) {
+  Value dy = g.getCotangent(0);
+  Value x = g.getPrimal(getX());
+  auto epsilon = select(*this, {"epsilon"});
+  if (g.isWanted(0))
+    g.contribute(0, g.create<RmsNormGradInputOp>(
+                         {getX()}, {dy, x, g.getPrimal(getWeight())}, epsilon)
+                        .getResult());
+  if (g.isWanted(1))
+    g.contribute(1,
+                 g.create<RmsNormGradWeightOp>({getWeight()}, {dy, x}, epsilon)
+                     .getResult());
+}
+
+/// A rotation's transpose rotates back.
+void RopeOp::buildGradient(GradientBuilder &g) {
+  if (!g.isWanted(0))
+    return;
+  auto attributes = select(*this, {"frequencies"});
+  if (!getInverse())
+    attributes.emplace_back(getInverseAttrName(), UnitAttr::get(getContext()));
+  g.contribute(
+      0, g.create<RopeOp>({getX()},
+                          {g.getCotangent(0), g.getPrimal(getPositions())},
+                          attributes)
+             .getResult());
+}
+
+void RepeatHeadsOp::buildGradient(GradientBuilder &g) {
+  if (g.isWanted(0))
+    g.contribute(0, g.create<RepeatHeadsGradOp>({getX()}, {g.getCotangent(0)},
+                                                select(*this, {"repeats"}))
+                        .getResult());
+}
+
+void SelectTokenOp::buildGradient(GradientBuilder &g) {
+  if (g.isWanted(0))
+    g.contribute(0, g.create<SelectTokenGradOp>({getX()}, {g.getCotangent(0)},
+                                                select(*this, {"index"}))
+                        .getResult());
+}
+
 void LayerNormOp::buildGradient(GradientBuilder &g) {
   Value dy = g.getCotangent(0);
   Value x = g.getPrimal(getX());
@@ -143,9 +212,19 @@ void AttentionOp::buildGradient(GradientBuilder &g) {
   for (Value value : {getQuery(), getKey(), getValue(), getResult(),
                       getLogSumExp(), getQueryPositions(), getKeyPositions()})
     operands.push_back(g.getPrimal(value));
-  auto grad =
-      g.create<AttentionGradOp>({getQuery(), getKey(), getValue()}, operands,
-                                select(*this, {"causal", "scale"}));
+  for (Value optional : {getKeyMask(), getRandomKey()})
+    if (optional)
+      operands.push_back(g.getPrimal(optional));
+  SmallVector<NamedAttribute> attributes = select(*this, {"causal", "scale"});
+  if (getDropoutAttr())
+    attributes.emplace_back(getDropoutAttrName(), getDropoutAttr());
+  attributes.emplace_back(
+      getOperandSegmentSizesAttrName(),
+      DenseI32ArrayAttr::get(getContext(),
+                             {1, 1, 1, 1, 1, 1, 1, 1, bool(getKeyMask()),
+                              bool(getRandomKey()), 0}));
+  auto grad = g.create<AttentionGradOp>({getQuery(), getKey(), getValue()},
+                                        operands, attributes);
   for (unsigned operand = 0; operand < 3; ++operand)
     if (g.isWanted(operand))
       g.contribute(operand, grad.getResult(operand));

@@ -6,6 +6,7 @@
 
 #include "mt/IR/Mt.h"
 
+using namespace mlir;
 using namespace mt;
 
 #define MT_RULE(Op, ...)                                                       \
@@ -25,6 +26,18 @@ static ShardingRule broadcastRule(BroadcastLeadingOp op) {
   for (int64_t dim = 0; dim < added; ++dim)
     leading += char('a' + dim);
   return ShardingRule(op, "... -> " + leading + "...").additive({0});
+}
+
+/// Keys may have a mask, and weights a random key.
+static ShardingRule attentionRule(Operation *op, StringRef operands,
+                                  Value keyMask, Value randomKey,
+                                  StringRef results) {
+  std::string spec = operands.str();
+  if (keyMask)
+    spec += ", bt";
+  if (randomKey)
+    spec += ", k";
+  return ShardingRule(op, spec + " -> " + results.str()).whole("tdk");
 }
 
 // clang-format off
@@ -48,13 +61,29 @@ MT_RULE(ScaleOp,               rule("... -> ...").additive({0}))
 MT_RULE(CastOp,                rule("... -> ...").additive({0}).ownType({1}))
 MT_RULE(GeluOp,                rule("... -> ..."))
 MT_RULE(GeluGradOp,            rule("..., ... -> ...").linear({0}))
+MT_RULE(SiluOp,                rule("... -> ..."))
+MT_RULE(SiluGradOp,            rule("..., ... -> ...").linear({0}))
+MT_RULE(ReluOp,                rule("... -> ..."))
+MT_RULE(ReluGradOp,            rule("..., ... -> ...").linear({0}))
+MT_RULE(TanhOp,                rule("... -> ..."))
+MT_RULE(TanhGradOp,            rule("..., ... -> ...").linear({0}))
+MT_RULE(RandomKeyOp,           rule("k -> k").whole("k"))
+MT_RULE(DropoutOp,             rule("..., k -> ...").whole("k").linear({0}))
 MT_RULE(LayerNormOp,           rule("...h, h, h -> ...h").whole("h"))
 MT_RULE(LayerNormGradInputOp,  rule("...h, ...h, h -> ...h").whole("h").linear({0}))
 MT_RULE(LayerNormGradWeightOp, rule("...h, ...h -> h, h").whole("h").sum(".").linear({0}))
+MT_RULE(RmsNormOp,             rule("...h, h -> ...h").whole("h"))
+MT_RULE(RmsNormGradInputOp,    rule("...h, ...h, h -> ...h").whole("h").linear({0}))
+MT_RULE(RmsNormGradWeightOp,   rule("...h, ...h -> h").whole("h").sum(".").linear({0}))
+MT_RULE(RopeOp,                rule("bsnd, s -> bsnd").whole("d").linear({0}))
+MT_RULE(RepeatHeadsOp,         rule("btgd -> bthd").whole("gd").linear({0}))
+MT_RULE(RepeatHeadsGradOp,     rule("bthd -> btgd").whole("gd").sum("h").linear({0}))
+MT_RULE(SelectTokenOp,         rule("bsh -> bh").whole("s").linear({0}))
+MT_RULE(SelectTokenGradOp,     rule("bh -> bsh").whole("s").linear({0}))
 MT_RULE(SplitHeadsOp,          rule("...(nd) -> ...nd").whole("d").additive({0}))
 MT_RULE(MergeHeadsOp,          rule("...nd -> ...(nd)").whole("d").additive({0}))
-MT_RULE(AttentionOp,           rule("bs(gr)d, btgd, btgd, s, t -> bs(gr)d, bs(gr)").whole("td"))
-MT_RULE(AttentionGradOp,       rule("bs(gr)d, bs(gr)d, btgd, btgd, bs(gr)d, bs(gr), s, t -> bs(gr)d, btgd, btgd").whole("td").sum("sr").linear({0}))
+MT_RULE(AttentionOp,           attentionRule(*this, "bs(gr)d, btgd, btgd, s, t", getKeyMask(), getRandomKey(), "bs(gr)d, bs(gr)"))
+MT_RULE(AttentionGradOp,       attentionRule(*this, "bs(gr)d, bs(gr)d, btgd, btgd, bs(gr)d, bs(gr), s, t", getKeyMask(), getRandomKey(), "bs(gr)d, btgd, btgd").sum("sr").linear({0}))
 
 // Loss
 MT_RULE(RowMaxOp,              rule("...v -> ...").max("v"))

@@ -29,17 +29,24 @@ static SmallVector<int32_t> toIntegers(ArrayRef<Axis> axes) {
   return SmallVector<int32_t>(axes.begin(), axes.end());
 }
 
+/// Of a dimension that is whole the first element is 0, the offset of a shard
+/// over no axis.
 static void addOffset(OpBuilder &builder, GlobalIndexOpInterface op) {
-  Value tensor = op.getIndexedTensor();
-  ShardingAttr sharding = getSharding(tensor);
-  // A tensor without a layout is whole.
-  if (!sharding || sharding.getDimAxes(op.getIndexedDim()).empty())
+  SmallVector<IndexedDim> dims = op.getIndexedDims();
+  auto getAxes = [](const IndexedDim &indexed) -> ArrayRef<Axis> {
+    ShardingAttr sharding = getSharding(indexed.tensor);
+    return sharding ? sharding.getDimAxes(indexed.dim) : ArrayRef<Axis>();
+  };
+  if (llvm::all_of(dims, [&](auto &dim) { return getAxes(dim).empty(); }))
     return;
-  ArrayRef<Axis> axes = sharding.getDimAxes(op.getIndexedDim());
-  builder.setInsertionPoint(op);
-  int64_t size = getLocalType(tensor.getType()).getShape()[op.getIndexedDim()];
-  op.getOffsetMutable().assign(createOffset(
-      builder, op.getLoc(), sharding.getMesh(), toIntegers(axes), size));
+  SmallVector<Value> offsets;
+  for (const IndexedDim &dim : dims) {
+    int64_t size = getLocalType(dim.tensor.getType()).getShape()[dim.dim];
+    offsets.push_back(createOffset(builder, op.getLoc(),
+                                   getSharding(dim.tensor).getMesh(),
+                                   toIntegers(getAxes(dim)), size));
+  }
+  op.getOffsetMutable().assign(offsets);
 }
 
 /// Everything that needs the layouts while the types still have them.
@@ -100,8 +107,7 @@ static void dropIdleSteps(func::FuncOp function) {
       idle.push_back(op);
   });
   for (CollectiveOpInterface op : idle) {
-    op->replaceAllUsesWith(
-        op->getOperands().take_front(op->getNumResults()));
+    op->replaceAllUsesWith(op->getOperands().take_front(op->getNumResults()));
     op->erase();
   }
 }

@@ -54,6 +54,12 @@ inline constexpr llvm::StringLiteral updateName = "update";
 template <typename ConcreteType>
 class LossPart : public mlir::OpTrait::TraitBase<ConcreteType, LossPart> {};
 
+/// A dimension whose global indices an op depends on.
+struct IndexedDim {
+  mlir::Value tensor;
+  unsigned dim;
+};
+
 /// Defaults of CostOpInterface.
 int64_t countElementwiseFlops(mlir::Operation *op);
 int64_t countOperandAndResultBytes(mlir::Operation *op);

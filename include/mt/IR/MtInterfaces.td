@@ -54,16 +54,15 @@ def CostOpInterface : OpInterface<"CostOpInterface"> {
 def GlobalIndexOpInterface : OpInterface<"GlobalIndexOpInterface"> {
   let cppNamespace = "::mt";
   let description = [{
-    An op that depends on the global index of an element along one dimension of
-    one of its tensors: a row of a vocabulary, a position. Where that dimension
-    is sharded, the local op takes the index of its first element as `offset`.
+    An op that depends on the global indices of elements along some dimensions
+    of its tensors: a row of a vocabulary, a position, an element that may be
+    dropped. Where one of those dimensions is sharded, the local op takes the
+    indices of its first element, one a dimension, as `offset`.
   }];
   let methods = [
-    InterfaceMethod<"The tensor whose dimension is indexed.", "::mlir::Value",
-                    "getIndexedTensor">,
-    InterfaceMethod<"The dimension that is indexed.", "unsigned",
-                    "getIndexedDim">,
-    InterfaceMethod<"The operand to set.", "::mlir::MutableOperandRange",
+    InterfaceMethod<"The dimensions that are indexed, each of a tensor.",
+                    "::llvm::SmallVector<::mt::IndexedDim>", "getIndexedDims">,
+    InterfaceMethod<"The operands to set.", "::mlir::MutableOperandRange",
                     "getOffsetMutable">
   ];
 }

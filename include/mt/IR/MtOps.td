@@ -245,6 +245,97 @@ def Mt_GeluGradOp : Mt_GradOp<"gelu_grad"> {
   let results = (outs Mt_FloatTensor:$result);
 }
 
+def Mt_SiluOp : Mt_ModelOp<"silu"> {
+  let summary = "sigmoid linear unit, x / (1 + exp(-x))";
+  let description = [{
+    The activation of SwiGLU (Shazeer 2020), as Llama uses it.
+
+    ```mlir
+    %y = mt.silu %x : (tensor<8xf32>) -> tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins Mt_FloatTensor:$x);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_SiluGradOp : Mt_GradOp<"silu_grad"> {
+  let summary = "cotangent times the derivative of silu at x";
+  let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$x);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_ReluOp : Mt_ModelOp<"relu"> {
+  let summary = "rectified linear unit, max(x, 0)";
+  let description = [{
+    ```mlir
+    %y = mt.relu %x : (tensor<8xf32>) -> tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins Mt_FloatTensor:$x);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_ReluGradOp : Mt_GradOp<"relu_grad"> {
+  let summary = "cotangent where the operand of relu is positive, else 0";
+  let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$x);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_TanhOp : Mt_ModelOp<"tanh"> {
+  let summary = "hyperbolic tangent";
+  let description = [{
+    ```mlir
+    %y = mt.tanh %x : (tensor<8xf32>) -> tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins Mt_FloatTensor:$x);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_TanhGradOp : Mt_GradOp<"tanh_grad"> {
+  let summary = "cotangent times 1 - y^2, where y is the result of tanh";
+  let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$y);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_RandomKeyOp : Mt_GradOp<"random_key"> {
+  let summary = "the key of one site's random numbers in this step";
+  let description = [{
+    `random` is [seed, step, first row]: the job's seed, the step counted from
+    1, and the number of batch rows before this microbatch. The result is two
+    32-bit words that depend on the seed, the step and the name of the site
+    alone (Philox4x32-10: Salmon et al. 2011), and the first row.
+
+    ```mlir
+    %key = mt.random_key %random {site = "transformer.h.0.mlp.dropout"}
+        : (tensor<3xi64>) -> tensor<3xi64>
+    ```
+  }];
+  let arguments = (ins Mt_IndexTensor:$random, StrAttr:$site);
+  let results = (outs Mt_IndexTensor:$result);
+}
+
+def Mt_DropoutOp : Mt_ModelOp<"dropout",
+    [DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
+  let summary = "zeros elements at random and scales the others";
+  let description = [{
+    An element is kept with probability `1 - rate`, and then divided by it. The
+    choice depends on the key and on the element's global indices (first
+    dimension: a row of the step's whole batch) alone, so every mesh, any number
+    of microbatches and the backward pass have the same mask. At most four
+    dimensions. The gradient is the same op on the cotangent.
+
+    ```mlir
+    %y = mt.dropout %x, %key {rate = 1.0e-01 : f64}
+        : (tensor<8x16x64xf32>, tensor<3xi64>) -> tensor<8x16x64xf32>
+    ```
+  }];
+  let arguments = (ins Mt_FloatTensor:$x, Mt_IndexTensor:$key,
+                       Variadic<Index>:$offset, F64Attr:$rate);
+  let results = (outs Mt_FloatTensor:$result);
+  let hasVerifier = 1;
+}
+
 def Mt_LayerNormOp : Mt_ModelOp<"layer_norm"> {
   let summary = "layer normalisation over the last dimension";
   let description = [{
@@ -275,6 +366,55 @@ def Mt_LayerNormGradWeightOp : Mt_GradOp<"layer_norm_grad_weight"> {
   let results = (outs Mt_FloatTensor:$weight_grad, Mt_FloatTensor:$bias_grad);
 }
 
+def Mt_RmsNormOp : Mt_ModelOp<"rms_norm"> {
+  let summary = "root-mean-square normalisation over the last dimension";
+  let description = [{
+    `x / sqrt(mean(x^2) + epsilon) * weight` (Zhang and Sennrich 2019). The last
+    dimension must be whole on every device.
+
+    ```mlir
+    %y = mt.rms_norm %x, %w {epsilon = 1.0e-05 : f64}
+        : (tensor<8x16x64xf32>, tensor<64xf32>) -> tensor<8x16x64xf32>
+    ```
+  }];
+  let arguments = (ins Mt_FloatTensor:$x, Mt_FloatTensor:$weight,
+                       F64Attr:$epsilon);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_RmsNormGradInputOp : Mt_GradOp<"rms_norm_grad_input"> {
+  let summary = "gradient of `mt.rms_norm` with respect to x";
+  let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$x,
+                       Mt_FloatTensor:$weight, F64Attr:$epsilon);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_RmsNormGradWeightOp : Mt_GradOp<"rms_norm_grad_weight"> {
+  let summary = "gradient of `mt.rms_norm` with respect to weight";
+  let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$x,
+                       F64Attr:$epsilon);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_RopeOp : Mt_ModelOp<"rope"> {
+  let summary = "rotary position embedding";
+  let description = [{
+    Rotates element i against element i + width / 2 of every head by the angle
+    `position * frequencies[i]` (Su et al. 2021, in the half-split form of GPT-NeoX
+    and Llama). `x` is [batch, sequence, heads, width], there are width / 2
+    frequencies; `inverse` rotates back, which is the gradient.
+
+    ```mlir
+    %y = mt.rope %x, %p {frequencies = array<f64: 1.0, 0.01>}
+        : (tensor<2x8x4x4xf32>, tensor<8xi32>) -> tensor<2x8x4x4xf32>
+    ```
+  }];
+  let arguments = (ins Mt_FloatTensor:$x, Mt_IndexTensor:$positions,
+                       DenseF64ArrayAttr:$frequencies, UnitAttr:$inverse);
+  let results = (outs Mt_FloatTensor:$result);
+  let hasVerifier = 1;
+}
+
 def Mt_SplitHeadsOp : Mt_ModelOp<"split_heads"> {
   let summary = "[..., heads * width] to [..., heads, width]";
   let description = [{
@@ -292,9 +432,63 @@ def Mt_MergeHeadsOp : Mt_ModelOp<"merge_heads"> {
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_AttentionOp : Mt_RuledOp<"attention", [
-    DeclareOpInterfaceMethods<GradientOpInterface>,
-    DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>]> {
+def Mt_RepeatHeadsOp : Mt_ModelOp<"repeat_heads",
+    [DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
+  let summary = "every head several times in a row";
+  let description = [{
+    `result[b, t, h, :] = x[b, t, h / repeats, :]`: whole key or value heads
+    become one for each query head, of which a device takes those of its own
+    query heads. `mt-annotate-shardings` creates it where the devices of an axis
+    and the key heads do not divide one another.
+
+    ```mlir
+    %y = mt.repeat_heads %k {repeats = 3 : i64}
+        : (tensor<2x8x2x16xf32>) -> tensor<2x8x6x16xf32>
+    ```
+  }];
+  let arguments = (ins Mt_FloatTensor:$x, Optional<Index>:$offset,
+                       I64Attr:$repeats);
+  let results = (outs Mt_FloatTensor:$result);
+  let hasVerifier = 1;
+}
+
+def Mt_RepeatHeadsGradOp : Mt_GradOp<"repeat_heads_grad",
+    [DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
+  let summary = "sums the cotangents of each head's repetitions";
+  let arguments = (ins Mt_FloatTensor:$cotangent, Optional<Index>:$offset,
+                       I64Attr:$repeats);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+def Mt_SelectTokenOp : Mt_ModelOp<"select_token"> {
+  let summary = "one token of every sequence";
+  let description = [{
+    [batch, sequence, features] to [batch, features]: what BERT's pooler reads.
+    The sequence must be whole on every device.
+
+    ```mlir
+    %y = mt.select_token %x {index = 0 : i64} : (tensor<8x16x64xf32>) -> tensor<8x64xf32>
+    ```
+  }];
+  let arguments = (ins Mt_FloatTensor:$x, I64Attr:$index);
+  let results = (outs Mt_FloatTensor:$result);
+  let hasVerifier = 1;
+}
+
+def Mt_SelectTokenGradOp : Mt_GradOp<"select_token_grad"> {
+  let summary = "the cotangent at one token of every sequence, zeros elsewhere";
+  let arguments = (ins Mt_FloatTensor:$cotangent, I64Attr:$index);
+  let results = (outs Mt_FloatTensor:$result);
+}
+
+/// Attention and its gradient: operands by name, since some are optional.
+class Mt_AttentionKind<string mnemonic, list<Trait> traits>
+    : Mt_RuledOp<mnemonic, traits # [AttrSizedOperandSegments,
+        DeclareOpInterfaceMethods<GlobalIndexOpInterface>,
+        DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>]>;
+
+def Mt_AttentionOp : Mt_AttentionKind<"attention",
+    [DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "scaled dot-product attention";
   let description = [{
     `softmax(scale * q kᵀ) v` for each head; the result's second value is the
@@ -303,7 +497,10 @@ def Mt_AttentionOp : Mt_RuledOp<"attention", [
     keySequence, keyHeads, width]; query head h reads key head
     h / (heads / keyHeads) (grouped queries: Ainslie et al. 2023). With
     `causal` a query reads the keys whose position is not larger than its own;
-    positions are operands, so that a shard knows where it stands.
+    positions are operands, so that a shard knows where it stands. With a
+    `mask` [batch, keySequence] only keys whose mask is not 0 are read. With a
+    `key` (`mt.random_key`) the weights are dropped at the rate `dropout`; their
+    indices are (row of the batch, query head, query, key).
 
     ```mlir
     %o, %lse = mt.attention %q, %k, %v, %qp, %kp {causal = true, scale = 2.5e-01 : f64}
@@ -314,12 +511,20 @@ def Mt_AttentionOp : Mt_RuledOp<"attention", [
   }];
   let arguments = (ins Mt_FloatTensor:$query, Mt_FloatTensor:$key,
                        Mt_FloatTensor:$value, Mt_IndexTensor:$query_positions,
-                       Mt_IndexTensor:$key_positions, BoolAttr:$causal,
-                       F64Attr:$scale);
+                       Mt_IndexTensor:$key_positions,
+                       Optional<Mt_IndexTensor>:$key_mask,
+                       Optional<Mt_IndexTensor>:$random_key,
+                       Variadic<Index>:$offset, BoolAttr:$causal,
+                       F64Attr:$scale, OptionalAttr<F64Attr>:$dropout);
   let results = (outs Mt_FloatTensor:$result, Mt_FloatTensor:$log_sum_exp);
+  let assemblyFormat = [{
+    $query `,` $key `,` $value `,` $query_positions `,` $key_positions
+    (`mask` $key_mask^)? (`key` $random_key^)? (`at` $offset^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
 }
 
-def Mt_AttentionGradOp : Mt_ProductOp<"attention_grad"> {
+def Mt_AttentionGradOp : Mt_AttentionKind<"attention_grad", []> {
   let summary = "gradients of `mt.attention` with respect to q, k and v";
   let description = [{
     Recomputes the weights from the log-sum-exp (Dao et al. 2022). The
@@ -330,8 +535,17 @@ def Mt_AttentionGradOp : Mt_ProductOp<"attention_grad"> {
                        Mt_FloatTensor:$key, Mt_FloatTensor:$value,
                        Mt_FloatTensor:$output, Mt_FloatTensor:$log_sum_exp,
                        Mt_IndexTensor:$query_positions,
-                       Mt_IndexTensor:$key_positions, BoolAttr:$causal,
-                       F64Attr:$scale);
+                       Mt_IndexTensor:$key_positions,
+                       Optional<Mt_IndexTensor>:$key_mask,
+                       Optional<Mt_IndexTensor>:$random_key,
+                       Variadic<Index>:$offset, BoolAttr:$causal,
+                       F64Attr:$scale, OptionalAttr<F64Attr>:$dropout);
+  let assemblyFormat = [{
+    $cotangent `,` $query `,` $key `,` $value `,` $output `,` $log_sum_exp `,`
+    $query_positions `,` $key_positions
+    (`mask` $key_mask^)? (`key` $random_key^)? (`at` $offset^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
   let results = (outs Mt_FloatTensor:$query_grad, Mt_FloatTensor:$key_grad,
                       Mt_FloatTensor:$value_grad);
 }
