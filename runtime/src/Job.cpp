@@ -58,6 +58,24 @@ Manifest readManifest(const StepLibrary &step, const std::string &path) {
   return manifest;
 }
 
+DataOptions dataOptions(const JobOptions &options, const Manifest &manifest) {
+  int64_t id = options.endOfDocument;
+  if (id >= manifest.vocabulary)
+    throw Error("--end-of-document: expected an id from 0 to " +
+                std::to_string(manifest.vocabulary - 1) + ", found " +
+                std::to_string(id));
+  DataOptions result;
+  result.files = options.data;
+  result.seed = options.seed;
+  // More than any data has: the product may not fit.
+  result.sequences = options.steps > INT64_MAX / manifest.batch
+                         ? INT64_MAX
+                         : options.steps * manifest.batch;
+  result.tokenBytes = options.tokenBytes;
+  result.endOfDocument = id;
+  return result;
+}
+
 } // namespace
 
 Job::Job(const JobOptions &options)
@@ -71,7 +89,7 @@ Job::Job(const JobOptions &options)
     throw Error("--ranks: expected the " + std::to_string(ranks) +
                 " ranks of the step's mesh, found " +
                 std::to_string(options.ranks));
-  data = openData(options.data, manifest, options.seed, options.steps);
+  data = openData(dataOptions(options, manifest), manifest);
   if (!options.init.empty()) {
     checkpoint = std::make_unique<Checkpoint>(options.init);
     std::string warning = checkpoint->check(manifest);

@@ -110,8 +110,8 @@ void RankProgram::setRandom(int64_t step, int64_t microbatch) {
 void RankProgram::fillInputs(int64_t step, int64_t microbatch) {
   for (size_t i = 0; i < manifest.buffers.size(); ++i)
     if (manifest.buffers[i].role == Role::Input)
-      fillInput(*job.data, manifest, manifest.buffers[i], rank, step,
-                microbatch, data(int64_t(i)));
+      fillInput(*job.data, manifest, manifest.buffers[i], rank,
+                step * manifest.batch, microbatch, data(int64_t(i)));
 }
 
 void RankProgram::call(const Entry &entry, mt_entry function) {

@@ -70,7 +70,14 @@ struct Flags {
   std::vector<NumberFlag> numbers;
   IntegerFlag ranks{"--ranks", "number of ranks; the mesh decides it", 1};
   IntegerFlag steps{"--steps", "number of steps (10)", 1};
-  IntegerFlag seed{"--seed", "seed of initial values and text windows (0)", 0};
+  IntegerFlag seed{"--seed", "seed of initial values and the data's order (0)",
+                   0};
+  IntegerFlag tokenBytes{
+      "--token-bytes", "width of a token of a .bin file: 2 (default) or 4", 2};
+  IntegerFlag endOfDocument{"--end-of-document",
+                            "token id put after each file of text or tokens "
+                            "that does not end with it",
+                            0};
   bool inspect = false;
 };
 
@@ -101,8 +108,12 @@ void declare(CLI::App &app, JobOptions &options, Flags &flags) {
   app.add_option("--init", options.init,
                  "folder or file of safetensors with the initial values");
   app.add_option("--data", options.data,
-                 ".safetensors with input_ids and labels, or text files");
-  for (IntegerFlag *flag : {&flags.ranks, &flags.steps, &flags.seed})
+                 "files of one kind: .safetensors with input_ids and labels; "
+                 "token ids, little endian, .u16, .u32 or .bin (2 bytes each "
+                 "as nanoGPT and llm.c write them, or --token-bytes); any "
+                 "other name is text, read as bytes");
+  for (IntegerFlag *flag : {&flags.ranks, &flags.steps, &flags.seed,
+                            &flags.tokenBytes, &flags.endOfDocument})
     app.add_option(flag->name, flag->text, flag->help);
   for (NumberFlag &flag : flags.numbers)
     app.add_option(flag.name, flag.text, flag.help);
@@ -131,6 +142,13 @@ void convert(const CLI::App &app, const Flags &flags, JobOptions &options) {
     options.steps = parseInteger<int64_t>(flags.steps);
   if (app.count(flags.seed.name))
     options.seed = parseInteger<uint64_t>(flags.seed);
+  if (app.count(flags.endOfDocument.name))
+    options.endOfDocument = parseInteger<int64_t>(flags.endOfDocument);
+  if (app.count(flags.tokenBytes.name))
+    options.tokenBytes = parseInteger<int64_t>(flags.tokenBytes);
+  if (options.tokenBytes != 2 && options.tokenBytes != 4)
+    throw Error("--token-bytes: expected 2 or 4, found '" +
+                flags.tokenBytes.text + "'");
 }
 
 /// Throws CLI::CallForHelp where help is asked for, Error where flags are

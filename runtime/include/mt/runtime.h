@@ -36,6 +36,10 @@ struct JobOptions {
   /// Folder or file of safetensors; empty: initial values from the seed.
   std::string init;
   std::vector<std::string> data;
+  /// Width of a token of a .bin file: 2 or 4.
+  int64_t tokenBytes = 2;
+  /// Put after each file of text or tokens; -1: nothing.
+  int64_t endOfDocument = -1;
   int64_t steps = 10;
   uint64_t seed = 0;
   /// Number of ranks the user asked for; 0: whatever the mesh has.

@@ -2,7 +2,10 @@
 
 #include "Data.h"
 
+#include "Shuffle.h"
 #include "Support.h"
+
+#include <algorithm>
 
 using namespace mt::runtime;
 
@@ -54,10 +57,19 @@ std::string writeBatches(const TemporaryFolder &folder, const std::string &name,
 }
 
 std::vector<int64_t> row(const DataSource &data, const std::string &input,
-                         int64_t step, int64_t index) {
+                         int64_t sequence) {
   std::vector<int64_t> elements(6);
-  data.readRow(input, step, index, elements.data());
+  data.readRow(input, sequence, elements.data());
   return elements;
+}
+
+DataOptions options(std::vector<std::string> files, uint64_t seed = 0,
+                    int64_t steps = 10) {
+  DataOptions result;
+  result.files = std::move(files);
+  result.seed = seed;
+  result.sequences = steps * 4;
+  return result;
 }
 
 TEST(Data, BatchesWrapRound) {
@@ -65,18 +77,18 @@ TEST(Data, BatchesWrapRound) {
   Manifest manifest = makeManifest();
   for (bool wide : {false, true}) {
     auto path = writeBatches(folder, "x.safetensors", 3, wide);
-    auto data = openData({path}, manifest, 0, 10);
-    EXPECT_EQ(row(*data, "input_ids", 1, 2),
+    auto data = openData(options({path}), manifest);
+    EXPECT_EQ(row(*data, "input_ids", 6),
               (std::vector<int64_t>{36, 37, 38, 39, 40, 41}));
-    EXPECT_EQ(row(*data, "labels", 4, 2), row(*data, "input_ids", 1, 2));
+    EXPECT_EQ(row(*data, "labels", 18), row(*data, "input_ids", 6));
   }
 }
 
 TEST(Data, RanksTakeTheirPartOfAMicrobatch) {
   TemporaryFolder folder;
   Manifest manifest = makeManifest(2);
-  auto data = openData({writeBatches(folder, "x.safetensors", 1, false)},
-                       manifest, 0, 1);
+  auto data = openData(
+      options({writeBatches(folder, "x.safetensors", 1, false)}), manifest);
   // Rank 3: dp 1, cp 1. Microbatch 1 is rows 2 and 3.
   std::vector<int32_t> ids(3);
   fillInput(*data, manifest, manifest.buffers[0], 3, 0, 1, ids.data());
@@ -108,20 +120,29 @@ TEST(Data, ReadsEveryInputByName) {
     }
     return folder.write("x.safetensors", safetensors(header + "}", data));
   };
-  auto data = openData({write(1, 2)}, manifest, 0, 1);
+  auto data = openData(options({write(1, 2)}), manifest);
   std::vector<int32_t> types(3);
   fillInput(*data, manifest, manifest.buffers[3], 3, 0, 1, types.data());
   EXPECT_EQ(types, (std::vector<int32_t>{2, 2, 2}));
-  expectContains(errorOf([&] { openData({write(2, 2)}, manifest, 0, 1); }),
+  expectContains(errorOf([&] { openData(options({write(2, 2)}), manifest); }),
                  "expected attention_mask from 0 to 1, found 2 at [0, 0, 0]");
-  expectContains(errorOf([&] { openData({write(1, 3)}, manifest, 0, 1); }),
+  expectContains(errorOf([&] { openData(options({write(1, 3)}), manifest); }),
                  "expected token_type_ids from 0 to 2, found 3 at [0, 0, 0]");
   manifest.tokenTypes = 0;
-  expectContains(errorOf([&] { openData({write(1, -1)}, manifest, 0, 1); }),
+  expectContains(errorOf([&] { openData(options({write(1, -1)}), manifest); }),
                  "expected token_type_ids from 0 on, found -1 at [0, 0, 0]");
 }
 
-TEST(Data, TextGivesWindowsWithTheNextByteAsLabel) {
+/// The first ids of the sequences `first` .. `first + count - 1`.
+std::vector<int64_t> starts(const DataSource &data, int64_t first,
+                            int64_t count) {
+  std::vector<int64_t> result;
+  for (int64_t i = 0; i < count; ++i)
+    result.push_back(row(data, "input_ids", first + i)[0]);
+  return result;
+}
+
+TEST(Data, TextGivesEachSequenceOnceAnEpoch) {
   TemporaryFolder folder;
   Manifest manifest = makeManifest();
   std::string text;
@@ -129,32 +150,143 @@ TEST(Data, TextGivesWindowsWithTheNextByteAsLabel) {
     text += char(i);
   auto a = folder.write("a.txt", text.substr(0, 40));
   auto b = folder.write("b.txt", text.substr(40));
-  auto data = openData({a, b}, manifest, 5, 1000);
-  std::map<int64_t, int> starts;
-  for (int64_t step = 0; step < 200; ++step)
-    for (int64_t r = 0; r < 4; ++r) {
-      auto ids = row(*data, "input_ids", step, r);
-      auto labels = row(*data, "labels", step, r);
-      ++starts[ids[0]];
-      for (size_t i = 0; i < 6; ++i) {
-        EXPECT_EQ(ids[i], ids[0] + int64_t(i));
-        EXPECT_EQ(labels[i], ids[i] + 1);
+  auto data = openData(options({a, b}, 5), manifest);
+  ASSERT_EQ(data->epochSequences(), 16);
+  std::vector<std::vector<int64_t>> orders;
+  for (int64_t epoch = 0; epoch < 3; ++epoch) {
+    orders.push_back(starts(*data, epoch * 16, 16));
+    for (int64_t i = 0; i < 16; ++i) {
+      auto ids = row(*data, "input_ids", epoch * 16 + i);
+      auto labels = row(*data, "labels", epoch * 16 + i);
+      for (size_t k = 0; k < 6; ++k) {
+        EXPECT_EQ(ids[k], ids[0] + int64_t(k));
+        EXPECT_EQ(labels[k], ids[k] + 1);
       }
     }
-  // All 94 windows are drawn, the last one too.
-  EXPECT_EQ(starts.size(), 94u);
-  EXPECT_EQ(starts.rbegin()->first, 93);
-  auto again = openData({a, b}, manifest, 5, 1000);
-  EXPECT_EQ(row(*again, "labels", 7, 3), row(*data, "labels", 7, 3));
-  auto other = openData({a, b}, manifest, 6, 1000);
-  EXPECT_NE(row(*other, "labels", 7, 3), row(*data, "labels", 7, 3));
+  }
+  EXPECT_NE(orders[0], orders[1]);
+  EXPECT_NE(orders[1], orders[2]);
+  auto again = openData(options({a, b}, 5), manifest);
+  EXPECT_EQ(starts(*again, 0, 16), orders[0]);
+  auto other = openData(options({a, b}, 6), manifest);
+  EXPECT_NE(starts(*other, 0, 16), orders[0]);
+  for (std::vector<int64_t> order : orders) {
+    std::sort(order.begin(), order.end());
+    for (size_t i = 0; i < 16; ++i)
+      EXPECT_EQ(order[i], int64_t(6 * i));
+  }
+}
+
+TEST(Data, DocumentsArePackedWithTheirEnds) {
+  TemporaryFolder folder;
+  Manifest manifest = makeManifest();
+  auto a = folder.write("a.u16", bytesOf(std::vector<uint16_t>{1, 2, 3, 4}));
+  auto b = folder.write("b.u32", bytesOf(std::vector<uint32_t>{5, 6, 127}));
+  auto c = folder.write("c.bin", bytesOf(std::vector<uint16_t>{7, 8, 9, 10}));
+  DataOptions o = options({a, b, c});
+  o.endOfDocument = 127;
+  // b ends itself: 1 2 3 4 127 5 | 6 127 7 8 9 10 | 127
+  auto data = openData(o, manifest);
+  ASSERT_EQ(data->epochSequences(), 2);
+  for (int64_t i = 0; i < 2; ++i) {
+    auto ids = row(*data, "input_ids", i), labels = row(*data, "labels", i);
+    if (ids[0] == 1) {
+      EXPECT_EQ(ids, (std::vector<int64_t>{1, 2, 3, 4, 127, 5}));
+      EXPECT_EQ(labels, (std::vector<int64_t>{2, 3, 4, 127, 5, 6}));
+    } else {
+      EXPECT_EQ(ids, (std::vector<int64_t>{6, 127, 7, 8, 9, 10}));
+      EXPECT_EQ(labels, (std::vector<int64_t>{127, 7, 8, 9, 10, 127}));
+    }
+  }
+  o.endOfDocument = -1;
+  EXPECT_EQ(openData(o, manifest)->epochSequences(), 1);
+}
+
+TEST(Data, ReadsTheFilesOfOtherPrograms) {
+  TemporaryFolder folder;
+  Manifest manifest = makeManifest();
+  std::vector<uint32_t> header(256);
+  header[0] = 20240520;
+  header[1] = 1;
+  header[2] = 7;
+  std::string tokens = bytesOf(std::vector<uint16_t>{1, 2, 3, 4, 5, 6, 7});
+  auto path = folder.write("x.bin", bytesOf(header) + tokens);
+  EXPECT_EQ(row(*openData(options({path}), manifest), "labels", 0),
+            (std::vector<int64_t>{2, 3, 4, 5, 6, 7}));
+  // Tokens that look like a header are tokens.
+  manifest.vocabulary = 65536;
+  header[2] = 8;
+  path = folder.write("x.bin", bytesOf(header) + tokens);
+  EXPECT_EQ(openData(options({path}), manifest)->epochSequences(), 86);
+  DataOptions o = options({path});
+  o.tokenBytes = 4;
+  EXPECT_EQ(errorOf([&] { openData(o, manifest); }),
+            path + ": expected token ids of 4 bytes, found 1038 bytes");
+  header[0] = 20240801;
+  header[2] = 7;
+  path = folder.write("x.bin", bytesOf(header) + bytesOf(std::vector<uint32_t>{
+                                                     1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(row(*openData(options({path}), manifest), "labels", 0),
+            (std::vector<int64_t>{2, 3, 4, 5, 6, 7}));
+}
+
+TEST(Data, ChecksWhatWillBeRead) {
+  TemporaryFolder folder;
+  Manifest manifest = makeManifest();
+  std::vector<uint16_t> tokens(601, 1);
+  auto open = [&](int64_t first, int64_t sequences) {
+    auto path = folder.write("x.u16", bytesOf(tokens));
+    DataOptions o = options({path});
+    o.firstSequence = first;
+    o.sequences = sequences;
+    return errorOf([&] { openData(o, manifest); });
+  };
+  tokens[599] = 128;
+  EXPECT_EQ(open(0, 100), folder.path("x.u16") +
+                              ": expected token ids from 0 to 127, found 128 "
+                              "at token 599");
+  // One of the hundred sequences has it.
+  int64_t refused = 0;
+  for (int64_t i = 0; i < 100; ++i)
+    refused += !open(i, 1).empty();
+  EXPECT_EQ(refused, 1);
+}
+
+TEST(Shuffle, IsAPermutation) {
+  for (int64_t count : {1, 2, 3, 4, 5, 16, 17, 1000, 4096, 4097})
+    for (int64_t epoch = 0; epoch < 3; ++epoch) {
+      std::vector<bool> taken(size_t(count), false);
+      for (int64_t i = 0; i < count; ++i) {
+        int64_t place = shuffled(3, epoch, count, i);
+        ASSERT_GE(place, 0);
+        ASSERT_LT(place, count);
+        EXPECT_FALSE(taken[size_t(place)]);
+        taken[size_t(place)] = true;
+      }
+    }
+  int64_t large = (int64_t(1) << 61) + 12345;
+  EXPECT_LT(shuffled(3, 0, large, large - 1), large);
+}
+
+TEST(Shuffle, LooksRandom) {
+  // Where an element lands over many seeds: each of 7 places about as often.
+  std::vector<int64_t> counts(7);
+  for (uint64_t seed = 0; seed < 7000; ++seed)
+    ++counts[size_t(shuffled(seed, 0, 7, 3))];
+  for (int64_t count : counts)
+    EXPECT_NEAR(double(count), 1000, 150);
+  // Neighbours do not stay neighbours.
+  int64_t neighbours = 0;
+  for (int64_t i = 0; i + 1 < 1000; ++i)
+    neighbours += shuffled(1, 0, 1000, i) + 1 == shuffled(1, 0, 1000, i + 1);
+  EXPECT_LT(neighbours, 10);
 }
 
 TEST(Data, RefusesWhatDoesNotFit) {
   TemporaryFolder folder;
   Manifest manifest = makeManifest();
   auto open = [&](std::vector<std::string> files, int64_t steps = 10) {
-    return errorOf([&] { openData(files, manifest, 0, steps); });
+    return errorOf([&] { openData(options(files, 0, steps), manifest); });
   };
   EXPECT_EQ(open({}), "--data: expected a file to train on, found none");
 
@@ -182,7 +314,18 @@ TEST(Data, RefusesWhatDoesNotFit) {
   EXPECT_EQ(open({brief}),
             brief + ": expected at least 7 bytes of text, found 6");
   expectContains(open({brief, low}), "expected files of one kind");
-  expectContains(open({folder.write("e.bin", "x")}), "found .bin");
+  expectContains(open({folder.write("e.bin", "x")}),
+                 "expected token ids of 2 bytes, found 1 bytes");
+  auto empty = folder.write("empty.txt", "");
+  EXPECT_EQ(open({empty}), empty + ": expected text, found an empty file");
+  EXPECT_EQ(open({folder.write("g.u16", "1234")}),
+            folder.path("g.u16") + ": expected at least 7 tokens, found 2");
+  manifest.buffers.push_back(manifest.buffers[0]);
+  manifest.buffers.back().name = "attention_mask";
+  expectContains(open({folder.path("g.u16")}),
+                 "expected a .safetensors file with attention_mask, found "
+                 "tokens");
+  manifest.buffers.pop_back();
 
   manifest.batch = 5;
   EXPECT_EQ(open({low}),
