@@ -7,8 +7,8 @@
 #include "mt/error.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
-#include <set>
 
 using namespace mt::runtime;
 
@@ -27,16 +27,52 @@ bool endsWith(const std::string &text, const std::string &end) {
          text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-/// Tensors that files of known models carry beside their parameters: constant
-/// masks and tables, and the second name of a tied table.
-bool isKnownExtra(const std::string &name) {
+bool startsWith(const std::string &text, const std::string &start) {
+  return text.compare(0, start.size(), start) == 0;
+}
+
+/// Constant masks and tables that files of known models carry.
+bool isConstant(const std::string &name) {
   for (const char *end :
        {".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq",
-        "embeddings.position_ids", "cls.predictions.decoder.weight",
-        "cls.predictions.decoder.bias"})
+        "embeddings.position_ids", "embeddings.token_type_ids"})
     if (endsWith(name, end))
       return true;
-  return name == "lm_head.weight";
+  return false;
+}
+
+/// Parts of models that share the rest with the step's: BERT's checkpoints have
+/// them whatever is trained.
+bool isOtherHead(const std::string &name) {
+  return startsWith(name, "bert.pooler.") || startsWith(name, "pooler.") ||
+         startsWith(name, "cls.seq_relationship.");
+}
+
+/// Second names of tied tensors, and how the first may end.
+constexpr std::pair<const char *, const char *> tiedNames[] = {
+    {"lm_head.weight", "wte.weight"},
+    {"lm_head.weight", "embed_tokens.weight"},
+    {"cls.predictions.decoder.weight", "embeddings.word_embeddings.weight"},
+    {"cls.predictions.decoder.bias", "cls.predictions.bias"},
+};
+
+/// The first element in which two tensors of one shape differ, or -1.
+int64_t firstDifference(const FileTensor &a, const FileTensor &b) {
+  int64_t count = elementCount(a.shape);
+  int64_t bytes = count * a.elementBytes();
+  if (a.type == b.type && std::memcmp(a.data, b.data, size_t(bytes)) == 0)
+    return -1;
+  for (int64_t i = 0; i < count; ++i)
+    if (a.loadFloat(i) != b.loadFloat(i))
+      return i;
+  return -1;
+}
+
+Shape indexOf(int64_t element, const Shape &shape) {
+  Shape index(shape.size());
+  for (size_t d = shape.size(); d-- > 0; element /= shape[d])
+    index[d] = element % shape[d];
+  return index;
 }
 
 /// The part of a parameter's block that is not padding, with its offset.
@@ -54,6 +90,15 @@ int64_t offsetOf(const Shape &index, const Shape &strides) {
 }
 
 } // namespace
+
+std::string mt::runtime::tensorName(const Manifest &manifest,
+                                    const Buffer &buffer) {
+  const std::string &name =
+      manifest.parameters[buffer.parameter].checkpoint.tensor;
+  bool isMoment =
+      buffer.role == Role::FirstMoment || buffer.role == Role::SecondMoment;
+  return isMoment ? std::string(roleName(buffer.role)) + "." + name : name;
+}
 
 Checkpoint::Checkpoint(const std::string &path) : path(path) {
   std::error_code ignored;
@@ -84,16 +129,27 @@ void Checkpoint::openIndex(const std::string &folder,
   JsonNode weights = JsonNode(value, indexPath)["weight_map"];
   if (!weights.json().is_object())
     weights.expected("an object");
+  std::map<std::string, std::string> fileOf;
   std::set<std::string> names;
   for (const auto &[tensor, file] : weights.json().items()) {
     JsonNode node(file, indexPath, "weight_map." + tensor);
     std::string name = node.string();
     if (name.empty() || name.find('/') != std::string::npos)
       node.expected("the name of a file in the same folder");
+    std::error_code ignored;
+    if (!fs::exists(fs::path(folder) / name, ignored))
+      node.fail("expected a file of the folder, found none called " + name);
     names.insert(name);
+    fileOf[tensor] = (fs::path(folder) / name).string();
   }
   for (const std::string &name : names)
     addFile((fs::path(folder) / name).string());
+  for (const auto &[tensor, file] : fileOf) {
+    auto it = tensors.find(tensor);
+    if (it == tensors.end() || it->second.first->path() != file)
+      throw Error(indexPath + ": weight_map." + tensor +
+                  ": expected a tensor of " + file + ", found none there");
+  }
 }
 
 void Checkpoint::addFile(const std::string &file) {
@@ -107,60 +163,122 @@ void Checkpoint::addFile(const std::string &file) {
   }
 }
 
-const FileTensor *Checkpoint::find(const std::string &tensor) const {
-  auto it = tensors.find(tensor);
-  if (it == tensors.end())
-    it = tensors.find(withoutFirstComponent(tensor));
-  return it == tensors.end() ? nullptr : it->second.second;
+const Checkpoint::Place *Checkpoint::find(const Manifest &manifest,
+                                          const Buffer &buffer) const {
+  std::string name = tensorName(manifest, buffer);
+  auto it = tensors.find(name);
+  if (it == tensors.end() && buffer.role == Role::Parameter)
+    it = tensors.find(withoutFirstComponent(name));
+  return it == tensors.end() ? nullptr : &it->second;
 }
 
-std::string Checkpoint::check(const Manifest &manifest) const {
-  std::set<const FileTensor *> used;
-  for (const Parameter &parameter : manifest.parameters) {
-    const CheckpointMap &map = parameter.checkpoint;
-    const FileTensor *tensor = find(map.tensor);
-    if (!tensor)
-      throw Error(path + ": expected tensor " + map.tensor + " of shape " +
-                  toString(map.shape) + ", found none of that name");
-    if (tensor->shape != map.shape)
-      throw Error(path + ": expected tensor " + map.tensor + " of shape " +
-                  toString(map.shape) + ", found shape " +
-                  toString(tensor->shape));
-    if (!tensor->isFloat())
-      throw Error(path + ": expected tensor " + map.tensor +
-                  " of dtype F32, F64, F16 or BF16, found " + tensor->typeName);
-    used.insert(tensor);
-  }
+const FileTensor *Checkpoint::checkBuffer(const Manifest &manifest,
+                                          const Buffer &buffer) const {
+  const Shape &shape = manifest.parameters[buffer.parameter].checkpoint.shape;
+  const Place *place = find(manifest, buffer);
+  std::string prefix = (place ? place->first->path() : path) +
+                       ": expected tensor " + tensorName(manifest, buffer) +
+                       " of ";
+  if (!place)
+    throw Error(prefix + "shape " + toString(shape) +
+                ", found none of that name");
+  const FileTensor *tensor = place->second;
+  if (tensor->shape != shape)
+    throw Error(prefix + "shape " + toString(shape) + ", found shape " +
+                toString(tensor->shape));
+  if (!tensor->isFloat())
+    throw Error(prefix + "dtype F32, F64, F16 or BF16, found " +
+                tensor->typeName);
+  return tensor;
+}
 
-  int64_t extras = 0;
-  std::string first;
-  for (const auto &[name, place] : tensors)
-    if (!used.count(place.second) && !isKnownExtra(name))
-      first = extras++ ? first : name;
-  if (!extras)
+/// Whether `name` is the second name of a tensor that the step uses; throws
+/// Error where they differ.
+bool Checkpoint::checkTied(const std::string &name, const Place &place,
+                           const std::set<const FileTensor *> &used) const {
+  for (auto [second, end] : tiedNames) {
+    if (name != second)
+      continue;
+    for (const auto &[first, other] : tensors) {
+      if (!endsWith(first, end) || !used.count(other.second))
+        continue;
+      const FileTensor &tensor = *place.second;
+      std::string prefix = place.first->path() + ": expected " + name +
+                           " to equal " + first +
+                           ", to which it is tied, found ";
+      if (tensor.shape != other.second->shape || !tensor.isFloat())
+        throw Error(prefix + tensor.typeName + " of shape " +
+                    toString(tensor.shape));
+      int64_t element = firstDifference(tensor, *other.second);
+      if (element >= 0)
+        throw Error(prefix + std::to_string(tensor.loadFloat(element)) +
+                    " and " + std::to_string(other.second->loadFloat(element)) +
+                    " at " + toString(indexOf(element, tensor.shape)));
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string Checkpoint::check(const Manifest &manifest,
+                              const std::vector<Role> &roles) const {
+  std::set<const FileTensor *> used;
+  for (const Buffer &buffer : manifest.buffers)
+    if (std::count(roles.begin(), roles.end(), buffer.role))
+      used.insert(checkBuffer(manifest, buffer));
+
+  std::vector<std::string> heads, extras;
+  for (const auto &[name, place] : tensors) {
+    if (used.count(place.second) || isConstant(name) ||
+        checkTied(name, place, used))
+      continue;
+    (isOtherHead(name) ? heads : extras).push_back(name);
+  }
+  auto some = [](const std::vector<std::string> &names) {
+    return names[0] +
+           (names.size() == 1
+                ? ""
+                : " and " + std::to_string(names.size() - 1) + " more tensors");
+  };
+  if (!extras.empty())
+    throw Error(path + ": expected the model's tensors alone, found " +
+                some(extras));
+  if (heads.empty())
     return "";
-  return path + ": " + first +
-         (extras == 1
-              ? " is"
-              : " and " + std::to_string(extras - 1) + " more tensors are") +
+  return path + ": " + some(heads) + (heads.size() == 1 ? " is" : " are") +
          " not part of the model, ignored";
 }
 
-void Checkpoint::load(const Manifest &manifest, const Buffer &buffer,
-                      int64_t rank, void *data) const {
+int64_t Checkpoint::load(const Manifest &manifest, const Buffer &buffer,
+                         int64_t rank, void *data) const {
   const CheckpointMap &map = manifest.parameters[buffer.parameter].checkpoint;
-  const FileTensor &tensor = *find(map.tensor);
+  const FileTensor &tensor = *find(manifest, buffer)->second;
   Box block = validBlock(manifest, buffer, rank);
   std::memset(data, 0, size_t(buffer.localBytes()));
   Shape strides = map.strides();
   int64_t first = map.firstElement() + offsetOf(block.offsets, strides);
+  int64_t odd = -1;
   forEachRow(block.sizes, strides, rowMajorStrides(buffer.localShape),
              [&](int64_t from, int64_t to, int64_t count, int64_t step,
                  int64_t toStep) {
-               for (int64_t i = 0; i < count; ++i)
-                 storeFloat(buffer.dtype, data, to + i * toStep,
-                            tensor.loadFloat(first + from + i * step));
+               for (int64_t i = 0; i < count; ++i) {
+                 int64_t element = first + from + i * step;
+                 double value = tensor.loadFloat(element);
+                 storeFloat(buffer.dtype, data, to + i * toStep, value);
+                 if (odd < 0 && !std::isfinite(value))
+                   odd = element;
+               }
              });
+  return odd;
+}
+
+std::string Checkpoint::notFinite(const Manifest &manifest,
+                                  const Buffer &buffer, int64_t element) const {
+  auto [file, tensor] = *find(manifest, buffer);
+  return file->path() + ": " + tensorName(manifest, buffer) + " at " +
+         toString(indexOf(element, tensor->shape)) +
+         ": expected finite values, found " +
+         std::to_string(tensor->loadFloat(element));
 }
 
 void mt::runtime::initialize(const Manifest &manifest, const Buffer &buffer,

@@ -2,6 +2,7 @@
 
 #include "Job.h"
 
+#include "AtomicFolder.h"
 #include "Json.h"
 #include "comm/LocalWorld.h"
 #include "host/Blas.h"
@@ -34,6 +35,16 @@ void checkWritable(const fs::path &folder, const std::string &file,
                 existing.string());
 }
 
+constexpr std::pair<const char *, double Hyperparameters::*>
+    hyperparameterFlags[] = {
+        {"--lr", &Hyperparameters::learningRate},
+        {"--beta1", &Hyperparameters::beta1},
+        {"--beta2", &Hyperparameters::beta2},
+        {"--eps", &Hyperparameters::epsilon},
+        {"--weight-decay", &Hyperparameters::weightDecay},
+        {"--clip-norm", &Hyperparameters::clipNorm},
+};
+
 void checkOutputs(const JobOptions &options) {
   std::error_code ignored;
   for (const std::string &file : {options.log, options.saveGradients}) {
@@ -43,8 +54,13 @@ void checkOutputs(const JobOptions &options) {
     if (fs::is_directory(file, ignored))
       throw Error(file + ": expected a file, found a folder");
   }
-  if (!options.save.empty())
-    checkWritable(options.save, options.save, true);
+  if (options.save.empty()) {
+    if (options.saveEvery > 0)
+      throw Error("--save-every: expected --save beside it, found none");
+    return;
+  }
+  checkReplaceable(options.save);
+  checkWritable(fs::absolute(options.save).parent_path(), options.save, true);
 }
 
 Manifest readManifest(const StepLibrary &step, const std::string &path) {
@@ -56,24 +72,6 @@ Manifest readManifest(const StepLibrary &step, const std::string &path) {
     throw Error(path + ": expected a step for the target host, found " +
                 manifest.target);
   return manifest;
-}
-
-DataOptions dataOptions(const JobOptions &options, const Manifest &manifest) {
-  int64_t id = options.endOfDocument;
-  if (id >= manifest.vocabulary)
-    throw Error("--end-of-document: expected an id from 0 to " +
-                std::to_string(manifest.vocabulary - 1) + ", found " +
-                std::to_string(id));
-  DataOptions result;
-  result.files = options.data;
-  result.seed = options.seed;
-  // More than any data has: the product may not fit.
-  result.sequences = options.steps > INT64_MAX / manifest.batch
-                         ? INT64_MAX
-                         : options.steps * manifest.batch;
-  result.tokenBytes = options.tokenBytes;
-  result.endOfDocument = id;
-  return result;
 }
 
 } // namespace
@@ -89,14 +87,87 @@ Job::Job(const JobOptions &options)
     throw Error("--ranks: expected the " + std::to_string(ranks) +
                 " ranks of the step's mesh, found " +
                 std::to_string(options.ranks));
-  data = openData(dataOptions(options, manifest), manifest);
-  if (!options.init.empty()) {
-    checkpoint = std::make_unique<Checkpoint>(options.init);
-    std::string warning = checkpoint->check(manifest);
-    if (!warning.empty())
-      *options.warnings << "mt-run: warning: " << warning << std::endl;
-  }
-  checkOutputs(options);
+  readStart();
+  data = openData(dataOptions(), manifest);
+  checkData();
+  checkOutputs(this->options);
+  if (!options.save.empty() && config.text.empty())
+    *options.warnings << "mt-run: warning: --save: expected a config.json in "
+                         "the step or beside the initial values, found none: "
+                         "the folder will have none"
+                      << std::endl;
+}
+
+/// Opens the files of --resume or else --init, so that the command of a run that
+/// was interrupted needs no more than --resume. What the command line does not say is
+/// then as in the resumed run.
+void Job::readStart() {
+  options.init = existingFolder(options.init);
+  options.resume = existingFolder(options.resume);
+  bool resumes = !options.resume.empty();
+  std::string from = resumes ? options.resume : options.init;
+  if (resumes)
+    readState();
+  config = findConfig(manifest, options.step, from);
+  if (from.empty())
+    return;
+  checkpoint = std::make_unique<Checkpoint>(from);
+  std::string warning = checkpoint->check(manifest, {Role::Parameter});
+  if (!warning.empty())
+    *options.warnings << "mt-run: warning: " << warning << std::endl;
+  if (!resumes)
+    return;
+  optimizer = std::make_unique<Checkpoint>(from + "/optimizer.safetensors");
+  optimizer->check(manifest, {Role::FirstMoment, Role::SecondMoment});
+}
+
+void Job::readState() {
+  std::error_code ignored;
+  if (!fs::is_directory(options.resume, ignored))
+    throw Error(options.resume + ": expected a folder that --save has written, "
+                                 "found none");
+  start = TrainerState::read(options.resume);
+  if (options.steps <= start.step)
+    throw Error(
+        "--steps: expected more than the " + std::to_string(start.step) +
+        " steps of the resumed run, found " + std::to_string(options.steps));
+  if (options.given.count("--seed") && options.seed != start.seed)
+    throw Error("--seed: expected the " + std::to_string(start.seed) +
+                " of the resumed run, found " + std::to_string(options.seed));
+  options.seed = start.seed;
+  for (const auto &[flag, value] : hyperparameterFlags)
+    if (!options.given.count(flag))
+      options.hyperparameters.*value = start.hyperparameters.*value;
+}
+
+void Job::checkData() const {
+  if (start.step > 0 && data->epochSequences() != start.epochSequences)
+    *options.warnings << "mt-run: warning: --data: expected the "
+                      << start.epochSequences
+                      << " sequences of the resumed run, found "
+                      << data->epochSequences()
+                      << ": they come in another order" << std::endl;
+}
+
+DataOptions Job::dataOptions() const {
+  int64_t id = options.endOfDocument
+                   ? *options.endOfDocument
+                   : config.endOfDocument(manifest.vocabulary);
+  if (id >= manifest.vocabulary)
+    throw Error("--end-of-document: expected an id from 0 to " +
+                std::to_string(manifest.vocabulary - 1) + ", found " +
+                std::to_string(id));
+  DataOptions result;
+  result.files = options.data;
+  result.seed = options.seed;
+  result.firstSequence = start.sequences;
+  // More than any data has: the product may not fit.
+  int64_t steps = options.steps - start.step;
+  result.sequences =
+      steps > INT64_MAX / manifest.batch ? INT64_MAX : steps * manifest.batch;
+  result.tokenBytes = options.tokenBytes;
+  result.endOfDocument = id;
+  return result;
 }
 
 void mt::runtime::runJob(const JobOptions &options) {

@@ -6,7 +6,9 @@
 
 #include "Checkpoint.h"
 #include "Data.h"
+#include "ModelConfig.h"
 #include "StepLibrary.h"
+#include "TrainerState.h"
 #include "mt/runtime.h"
 
 #include <fstream>
@@ -34,10 +36,25 @@ struct Job {
   StepLibrary step;
   Manifest manifest;
   mt_entry microbatch, update;
-  std::unique_ptr<Checkpoint> checkpoint;
+  /// The weights to start from, and the moments, where there are such files.
+  std::unique_ptr<Checkpoint> checkpoint, optimizer;
+  /// The state that a resumed run starts from; else that of step 0.
+  TrainerState start;
+  ModelConfig config;
   std::unique_ptr<DataSource> data;
   std::vector<RankMemory> memory;
   std::ofstream log;
+
+  /// The first sequence that is read after `steps` steps of the run.
+  int64_t firstSequence(int64_t steps) const {
+    return start.sequences + (steps - start.step) * manifest.batch;
+  }
+
+private:
+  void readStart();
+  void readState();
+  void checkData() const;
+  DataOptions dataOptions() const;
 };
 
 /// What one step gave.
@@ -47,6 +64,13 @@ struct StepResult {
 
 /// The program of one rank, from allocation to the last file.
 void runRank(Job &job, Communicator &communicator);
+
+/// What trainer_state.json says after `steps` steps.
+TrainerState stateAfter(const Job &job, int64_t steps);
+
+/// Writes the folder `--save` after `steps` steps; all ranks call it.
+void saveCheckpoint(const Job &job, Communicator &communicator, int64_t steps,
+                    const BufferFn &memory);
 
 /// Prints the line of one step, and adds it to the log. `step` counts from 1.
 void reportStep(Job &job, int64_t step, const StepResult &result);

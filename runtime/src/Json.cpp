@@ -4,6 +4,8 @@
 
 #include "mt/error.h"
 
+#include <set>
+
 using namespace mt::runtime;
 using nlohmann::json;
 
@@ -67,6 +69,12 @@ int64_t JsonNode::integer(int64_t minimum) const {
   return value->get<int64_t>();
 }
 
+uint64_t JsonNode::unsignedInteger() const {
+  if (!value->is_number_unsigned())
+    expected("an integer of at least 0");
+  return value->get<uint64_t>();
+}
+
 Shape JsonNode::shape() const {
   Shape result(size());
   for (size_t i = 0; i < result.size(); ++i)
@@ -83,8 +91,21 @@ std::vector<std::string> JsonNode::strings() const {
 
 json mt::runtime::parseJson(const char *begin, const char *end,
                             const std::string &where) {
+  // The library would keep the last of equal keys.
+  std::vector<std::set<std::string>> keys;
+  auto check = [&](int, json::parse_event_t event, json &value) {
+    if (event == json::parse_event_t::object_start)
+      keys.emplace_back();
+    else if (event == json::parse_event_t::object_end)
+      keys.pop_back();
+    else if (event == json::parse_event_t::key &&
+             !keys.back().insert(value.get<std::string>()).second)
+      throw Error(where + ": expected each key once, found " +
+                  shortText(value) + " twice");
+    return true;
+  };
   try {
-    return json::parse(begin, end);
+    return json::parse(begin, end, check);
   } catch (const json::parse_error &error) {
     throw Error(where + ": expected JSON, found a syntax error at byte " +
                 std::to_string(error.byte));

@@ -31,6 +31,7 @@ public:
   double number() const;
   /// An integer of at least `minimum`.
   int64_t integer(int64_t minimum) const;
+  uint64_t unsignedInteger() const;
   /// An array of integers of at least 0.
   Shape shape() const;
   std::vector<std::string> strings() const;
@@ -46,7 +47,8 @@ private:
   std::string path;
 };
 
-/// Parses `text`; the Error of malformed JSON starts with `where`.
+/// Parses `text`; the Error of malformed JSON, or of an object that has a key
+/// twice, starts with `where`.
 nlohmann::json parseJson(const char *begin, const char *end,
                          const std::string &where);
 

@@ -215,6 +215,8 @@ Manifest mt::runtime::parseManifest(const nlohmann::json &value,
   manifest.batch = model["batch"].integer(1);
   manifest.sequence = model["sequence"].integer(1);
   manifest.microbatches = model["microbatches"].integer(1);
+  if (model.has("config"))
+    manifest.config = model["config"].string();
   if (model.has("token_types"))
     manifest.tokenTypes = model["token_types"].integer(1);
 

@@ -84,6 +84,8 @@ struct Manifest {
   std::string target;
   Mesh mesh;
   int64_t vocabulary, batch, sequence, microbatches;
+  /// The text of the model's config.json; empty: not embedded.
+  std::string config;
   /// Number of token types; 0: not said.
   int64_t tokenTypes = 0;
   std::vector<AxisList> groups;

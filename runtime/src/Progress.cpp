@@ -42,7 +42,7 @@ void mt::runtime::reportStep(Job &job, int64_t step, const StepResult &result) {
     return;
   // Opened with its first line: a job that does not get here leaves no file.
   if (!job.log.is_open())
-    job.log.open(path, std::ios::trunc);
+    job.log.open(path, job.start.step > 0 ? std::ios::app : std::ios::trunc);
   nlohmann::ordered_json line = {{"step", step},
                                  {"loss", result.loss},
                                  {"gradient_norm", result.gradientNorm},

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
 
 using namespace mt::runtime;
 
@@ -36,6 +35,8 @@ public:
 private:
   void allocateBuffers();
   void setParameters();
+  const Checkpoint *source(Role role) const;
+  void warnOfOddValues(const int64_t *odd);
   void zeroAccumulators();
   void setHyperparameters(int64_t step);
   void setRandom(int64_t step, int64_t microbatch);
@@ -43,7 +44,8 @@ private:
   void call(const Entry &entry, mt_entry function);
   StepResult trainStep(int64_t step);
   void saveGradients();
-  void saveParameters();
+  void report(int64_t step, const StepResult &result);
+  void save(int64_t steps);
   double readScalar(Role role) const;
   double globalTokens();
 
@@ -69,16 +71,48 @@ void RankProgram::allocateBuffers() {
       std::max(manifest.microbatch.arenaBytes, manifest.update.arenaBytes));
 }
 
+/// Fills parameters, and a resumed run's moments; others start at zero.
 void RankProgram::setParameters() {
+  int64_t odd[] = {INT64_MAX, 0};
   for (size_t i = 0; i < manifest.buffers.size(); ++i) {
     const Buffer &buffer = manifest.buffers[i];
-    if (buffer.role != Role::Parameter)
-      continue;
-    if (job.checkpoint)
-      job.checkpoint->load(manifest, buffer, rank, data(int64_t(i)));
-    else
+    const Checkpoint *from = source(buffer.role);
+    if (from) {
+      int64_t element = from->load(manifest, buffer, rank, data(int64_t(i)));
+      if (element >= 0 && odd[0] == INT64_MAX)
+        odd[0] = int64_t(i), odd[1] = element;
+    } else if (buffer.role == Role::Parameter) {
       initialize(manifest, buffer, rank, job.options.seed, data(int64_t(i)));
+    }
   }
+  if (job.checkpoint)
+    warnOfOddValues(odd);
+}
+
+const Checkpoint *RankProgram::source(Role role) const {
+  if (role == Role::Parameter)
+    return job.checkpoint.get();
+  if (role == Role::FirstMoment || role == Role::SecondMoment)
+    return job.optimizer.get();
+  return nullptr;
+}
+
+/// Each rank has looked at its own part; one warning speaks for all.
+void RankProgram::warnOfOddValues(const int64_t *odd) {
+  std::pair<int64_t, int64_t> first(INT64_MAX, 0);
+  communicator.collect("reading the checkpoint", 0, odd, 2 * sizeof *odd,
+                       [&](int64_t, const void *data) {
+                         int64_t found[2];
+                         std::memcpy(found, data, sizeof found);
+                         first = std::min(first, {found[0], found[1]});
+                       });
+  if (first.first == INT64_MAX)
+    return;
+  const Buffer &buffer = manifest.buffers[size_t(first.first)];
+  *job.options.warnings
+      << "mt-run: warning: "
+      << source(buffer.role)->notFinite(manifest, buffer, first.second)
+      << std::endl;
 }
 
 void RankProgram::zeroAccumulators() {
@@ -111,7 +145,7 @@ void RankProgram::fillInputs(int64_t step, int64_t microbatch) {
   for (size_t i = 0; i < manifest.buffers.size(); ++i)
     if (manifest.buffers[i].role == Role::Input)
       fillInput(*job.data, manifest, manifest.buffers[i], rank,
-                step * manifest.batch, microbatch, data(int64_t(i)));
+                job.firstSequence(step), microbatch, data(int64_t(i)));
 }
 
 void RankProgram::call(const Entry &entry, mt_entry function) {
@@ -139,7 +173,7 @@ StepResult RankProgram::trainStep(int64_t step) {
     fillInputs(step, m);
     call(manifest.microbatch, job.microbatch);
   }
-  if (step == 0 && !job.options.saveGradients.empty())
+  if (step == job.start.step && !job.options.saveGradients.empty())
     saveGradients();
   call(manifest.update, job.update);
   std::string place = "the end of " + stepText(step);
@@ -169,22 +203,28 @@ void RankProgram::saveGradients() {
   if (rank == 0 && !(tokens > 0))
     throw Error(job.options.saveGradients +
                 ": expected valid tokens in the first batch, found none");
-  saveWhole(communicator, manifest, Role::Gradient, tokens,
-            job.options.saveGradients,
+  const std::string &path = job.options.saveGradients;
+  saveWhole(communicator, manifest, {path, path, {Role::Gradient}, tokens},
             [this](int64_t buffer) { return data(buffer); });
 }
 
-void RankProgram::saveParameters() {
-  const std::string &folder = job.options.save;
-  std::error_code failed;
-  if (rank == 0)
-    std::filesystem::create_directories(folder, failed);
-  if (failed)
-    throw Error(folder + ": expected a folder that can be made, found: " +
-                errnoText(failed.value()));
-  saveWhole(communicator, manifest, Role::Parameter, 1,
-            folder + "/model.safetensors",
-            [this](int64_t buffer) { return data(buffer); });
+void RankProgram::save(int64_t steps) {
+  const JobOptions &options = job.options;
+  bool due = steps == options.steps ||
+             (options.saveEvery > 0 && steps % options.saveEvery == 0);
+  if (due && !options.save.empty())
+    saveCheckpoint(job, communicator, steps,
+                   [this](int64_t buffer) { return data(buffer); });
+}
+
+void RankProgram::report(int64_t step, const StepResult &result) {
+  if (!std::isfinite(result.loss))
+    throw Error(stepText(step) + ": expected a finite loss, found " +
+                std::to_string(result.loss));
+  if (!std::isfinite(result.gradientNorm))
+    throw Error(stepText(step) + ": expected a finite gradient norm, found " +
+                std::to_string(result.gradientNorm));
+  reportStep(job, step + 1, result);
 }
 
 void RankProgram::run() {
@@ -192,20 +232,12 @@ void RankProgram::run() {
   setParameters();
   // Ranks read files at different speeds.
   communicator.barrier("the start", 0, /*timed=*/false);
-  for (int64_t step = 0; step < job.options.steps; ++step) {
+  for (int64_t step = job.start.step; step < job.options.steps; ++step) {
     StepResult result = trainStep(step);
-    if (rank != 0)
-      continue;
-    if (!std::isfinite(result.loss))
-      throw Error(stepText(step) + ": expected a finite loss, found " +
-                  std::to_string(result.loss));
-    if (!std::isfinite(result.gradientNorm))
-      throw Error(stepText(step) + ": expected a finite gradient norm, found " +
-                  std::to_string(result.gradientNorm));
-    reportStep(job, step + 1, result);
+    if (rank == 0)
+      report(step, result);
+    save(step + 1);
   }
-  if (!job.options.save.empty())
-    saveParameters();
   communicator.barrier("the end", 0, /*timed=*/false);
 }
 

@@ -34,8 +34,13 @@ struct FileTensor {
   bool isInteger() const {
     return type == FileType::I64 || type == FileType::I32;
   }
+  int64_t elementBytes() const {
+    return type == FileType::F64 || type == FileType::I64   ? 8
+           : type == FileType::F32 || type == FileType::I32 ? 4
+                                                            : 2;
+  }
   /// Element `index` of a float or integer tensor.
-  float loadFloat(int64_t index) const;
+  double loadFloat(int64_t index) const;
   int64_t loadInteger(int64_t index) const;
 };
 
@@ -75,20 +80,26 @@ private:
   int descriptor;
 };
 
-/// Writes float32 tensors one after the other, in the order of `tensors`.
+/// Writes tensors of floats one after the other, in the order of `tensors`.
 class SafetensorsWriter {
 public:
   struct Entry {
     std::string name;
     Shape shape;
+    /// F64 instead of F32.
+    bool isDouble = false;
+
+    int64_t bytes() const { return elementCount(shape) * (isDouble ? 8 : 4); }
   };
 
   SafetensorsWriter(const std::string &path, const std::vector<Entry> &tensors);
   /// The next tensor's elements.
-  void write(const std::vector<float> &elements);
+  void write(const std::vector<double> &elements);
   void commit() { file.commit(); }
 
 private:
+  std::vector<Entry> tensors;
+  size_t next = 0;
   AtomicFile file;
 };
 

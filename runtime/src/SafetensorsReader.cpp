@@ -82,10 +82,10 @@ void checkOverlaps(std::vector<Range> ranges, const std::string &path) {
 
 } // namespace
 
-float FileTensor::loadFloat(int64_t index) const {
+double FileTensor::loadFloat(int64_t index) const {
   switch (type) {
   case FileType::F64:
-    return float(loadAs<double>(data, index));
+    return loadAs<double>(data, index);
   case FileType::F16:
     return f16ToFloat(loadAs<uint16_t>(data, index));
   case FileType::BF16:

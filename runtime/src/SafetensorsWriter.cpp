@@ -19,12 +19,12 @@ std::string header(const std::vector<SafetensorsWriter::Entry> &tensors) {
   // Readers of PyTorch models ask for this key.
   nlohmann::ordered_json value = {{"__metadata__", {{"format", "pt"}}}};
   int64_t offset = 0;
-  for (const auto &[name, shape] : tensors) {
-    int64_t bytes = elementCount(shape) * int64_t(sizeof(float));
-    value[name] = {{"dtype", "F32"},
-                   {"shape", shape},
-                   {"data_offsets", {offset, offset + bytes}}};
-    offset += bytes;
+  for (const SafetensorsWriter::Entry &tensor : tensors) {
+    int64_t end = offset + tensor.bytes();
+    value[tensor.name] = {{"dtype", tensor.isDouble ? "F64" : "F32"},
+                          {"shape", tensor.shape},
+                          {"data_offsets", {offset, end}}};
+    offset = end;
   }
   std::string text = value.dump();
   // Spaces align the data.
@@ -81,11 +81,14 @@ void AtomicFile::commit() {
 
 SafetensorsWriter::SafetensorsWriter(const std::string &path,
                                      const std::vector<Entry> &tensors)
-    : file(path) {
+    : tensors(tensors), file(path) {
   std::string text = header(tensors);
   file.write(text.data(), text.size());
 }
 
-void SafetensorsWriter::write(const std::vector<float> &elements) {
-  file.write(elements.data(), elements.size() * sizeof(float));
+void SafetensorsWriter::write(const std::vector<double> &elements) {
+  if (tensors[next++].isDouble)
+    return file.write(elements.data(), elements.size() * sizeof(double));
+  std::vector<float> narrow(elements.begin(), elements.end());
+  file.write(narrow.data(), narrow.size() * sizeof(float));
 }

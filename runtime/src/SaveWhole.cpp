@@ -2,7 +2,7 @@
 
 #include "Checkpoint.h"
 
-#include "mt/error.h"
+#include "ShardedWriter.h"
 
 using namespace mt::runtime;
 
@@ -19,14 +19,16 @@ std::vector<WholeTensor> wholeTensors(const Manifest &manifest, Role role) {
   std::vector<WholeTensor> result;
   std::map<std::string, size_t> position;
   for (size_t i = 0; i < manifest.buffers.size(); ++i) {
-    if (manifest.buffers[i].role != role)
+    const Buffer &buffer = manifest.buffers[i];
+    if (buffer.role != role)
       continue;
-    const CheckpointMap &map =
-        manifest.parameters[manifest.buffers[i].parameter].checkpoint;
-    auto [it, isNew] = position.emplace(map.tensor, result.size());
+    std::string name = tensorName(manifest, buffer);
+    auto [it, isNew] = position.emplace(name, result.size());
     if (isNew)
-      result.push_back({{map.tensor, map.shape}, {}});
+      result.push_back(
+          {{name, manifest.parameters[buffer.parameter].checkpoint.shape}, {}});
     result[it->second].buffers.push_back(int64_t(i));
+    result[it->second].entry.isDouble |= buffer.dtype == MT_F64;
   }
   return result;
 }
@@ -55,21 +57,26 @@ void addBlock(const Manifest &manifest, const Buffer &buffer, int64_t rank,
 } // namespace
 
 void mt::runtime::saveWhole(Communicator &communicator,
-                            const Manifest &manifest, Role role, double divisor,
-                            const std::string &path, const BufferFn &memory) {
-  std::vector<WholeTensor> tensors = wholeTensors(manifest, role);
-  std::string place = "writing " + path;
+                            const Manifest &manifest, const SaveFile &file,
+                            const BufferFn &memory) {
+  std::vector<WholeTensor> tensors;
+  for (Role role : file.roles)
+    for (WholeTensor &tensor : wholeTensors(manifest, role))
+      tensors.push_back(std::move(tensor));
+  std::string place = "writing " + file.name;
   bool writes = communicator.rank() == 0;
-  std::unique_ptr<SafetensorsWriter> writer;
+  std::unique_ptr<ShardedWriter> writer;
   if (writes) {
     std::vector<SafetensorsWriter::Entry> entries;
     for (const WholeTensor &tensor : tensors)
       entries.push_back(tensor.entry);
-    writer = std::make_unique<SafetensorsWriter>(path, entries);
+    writer = std::make_unique<ShardedWriter>(file.path, std::move(entries),
+                                             file.maxShardBytes);
   }
   for (const WholeTensor &tensor : tensors) {
+    // Adding to -0 changes no bit, of no value.
     std::vector<double> whole(
-        writes ? size_t(elementCount(tensor.entry.shape)) : 0, 0.0);
+        writes ? size_t(elementCount(tensor.entry.shape)) : 0, -0.0);
     for (int64_t index : tensor.buffers) {
       const Buffer &buffer = manifest.buffers[index];
       communicator.collect(
@@ -79,11 +86,10 @@ void mt::runtime::saveWhole(Communicator &communicator,
               addBlock(manifest, buffer, rank, data, whole);
           });
     }
-    std::vector<float> elements(whole.size());
-    for (size_t i = 0; i < whole.size(); ++i)
-      elements[i] = float(whole[i] / divisor);
+    for (double &element : whole)
+      element /= file.divisor;
     if (writes)
-      writer->write(elements);
+      writer->write(whole);
   }
   if (writes)
     writer->commit();

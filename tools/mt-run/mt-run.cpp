@@ -69,15 +69,21 @@ std::string oneLine(std::string text) {
 struct Flags {
   std::vector<NumberFlag> numbers;
   IntegerFlag ranks{"--ranks", "number of ranks; the mesh decides it", 1};
-  IntegerFlag steps{"--steps", "number of steps (10)", 1};
+  IntegerFlag steps{"--steps",
+                    "number of steps (10), those before --resume included", 1};
   IntegerFlag seed{"--seed", "seed of initial values and the data's order (0)",
                    0};
   IntegerFlag tokenBytes{
       "--token-bytes", "width of a token of a .bin file: 2 (default) or 4", 2};
   IntegerFlag endOfDocument{"--end-of-document",
                             "token id put after each file of text or tokens "
-                            "that does not end with it",
+                            "that does not end with it, or none; by default "
+                            "the configuration's eos_token_id, if there",
                             0};
+  IntegerFlag saveEvery{"--save-every", "save after every so many steps too",
+                        1};
+  IntegerFlag maxShardBytes{"--max-shard-bytes",
+                            "largest file of weights (5000000000)", 1};
   bool inspect = false;
 };
 
@@ -106,20 +112,26 @@ void declare(CLI::App &app, JobOptions &options, Flags &flags) {
   app.allow_extras();
   app.add_option("step", options.step, "the compiled step");
   app.add_option("--init", options.init,
-                 "folder or file of safetensors with the initial values");
+                 "folder or file of safetensors with the initial values, as "
+                 "Hugging Face lays them out");
+  app.add_option("--resume", options.resume,
+                 "folder that --save has written, to go on from instead "
+                 "of --init; flags that are not given are as they were");
   app.add_option("--data", options.data,
                  "files of one kind: .safetensors with input_ids and labels; "
                  "token ids, little endian, .u16, .u32 or .bin (2 bytes each "
                  "as nanoGPT and llm.c write them, or --token-bytes); any "
                  "other name is text, read as bytes");
-  for (IntegerFlag *flag : {&flags.ranks, &flags.steps, &flags.seed,
-                            &flags.tokenBytes, &flags.endOfDocument})
+  for (IntegerFlag *flag :
+       {&flags.ranks, &flags.steps, &flags.seed, &flags.tokenBytes,
+        &flags.endOfDocument, &flags.saveEvery, &flags.maxShardBytes})
     app.add_option(flag->name, flag->text, flag->help);
   for (NumberFlag &flag : flags.numbers)
     app.add_option(flag.name, flag.text, flag.help);
   app.add_option("--log", options.log, "write a JSON line a step");
   app.add_option("--save", options.save,
-                 "folder for model.safetensors after the last step");
+                 "folder for the weights, the configuration and the "
+                 "optimizer's state after the last step, replaced as a whole");
   app.add_option("--save-gradients", options.saveGradients,
                  "write the first step's gradients as safetensors");
   app.add_flag("--inspect", flags.inspect,
@@ -133,6 +145,8 @@ void convert(const CLI::App &app, const Flags &flags, JobOptions &options) {
                 "found this");
   if (options.step.empty())
     throw Error("step: expected a compiled step, found none");
+  for (const CLI::Option *option : app.parse_order())
+    options.given.insert(option->get_name());
   for (const NumberFlag &flag : flags.numbers)
     if (app.count(flag.name))
       *flag.value = parseNumber(flag);
@@ -142,8 +156,14 @@ void convert(const CLI::App &app, const Flags &flags, JobOptions &options) {
     options.steps = parseInteger<int64_t>(flags.steps);
   if (app.count(flags.seed.name))
     options.seed = parseInteger<uint64_t>(flags.seed);
-  if (app.count(flags.endOfDocument.name))
+  if (flags.endOfDocument.text == "none")
+    options.endOfDocument = -1;
+  else if (app.count(flags.endOfDocument.name))
     options.endOfDocument = parseInteger<int64_t>(flags.endOfDocument);
+  if (app.count(flags.saveEvery.name))
+    options.saveEvery = parseInteger<int64_t>(flags.saveEvery);
+  if (app.count(flags.maxShardBytes.name))
+    options.maxShardBytes = parseInteger<int64_t>(flags.maxShardBytes);
   if (app.count(flags.tokenBytes.name))
     options.tokenBytes = parseInteger<int64_t>(flags.tokenBytes);
   if (options.tokenBytes != 2 && options.tokenBytes != 4)

@@ -16,6 +16,8 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,20 +37,30 @@ struct JobOptions {
   std::string step;
   /// Folder or file of safetensors; empty: initial values from the seed.
   std::string init;
+  /// Folder that `save` has written, to go on from.
+  std::string resume;
   std::vector<std::string> data;
   /// Width of a token of a .bin file: 2 or 4.
   int64_t tokenBytes = 2;
-  /// Put after each file of text or tokens; -1: nothing.
-  int64_t endOfDocument = -1;
+  /// Put after each file of text or tokens; -1: nothing; without a value: what
+  /// the model's configuration names.
+  std::optional<int64_t> endOfDocument;
+  /// The last step, also of a resumed run.
   int64_t steps = 10;
   uint64_t seed = 0;
   /// Number of ranks the user asked for; 0: whatever the mesh has.
   int64_t ranks = 0;
   Hyperparameters hyperparameters;
+  /// The flags that were given ("--lr"): these win over a resumed run's.
+  std::set<std::string> given;
   double timeoutSeconds = 60;
   /// Files to write; empty: none.
   std::string log;
   std::string save;
+  /// Whether to save after every so many steps too; 0: after the last alone.
+  int64_t saveEvery = 0;
+  /// Weights of more bytes go into several files.
+  int64_t maxShardBytes = 5000000000;
   std::string saveGradients;
   /// Where progress and warnings go; must not be null.
   std::ostream *progress = nullptr;

@@ -5,6 +5,9 @@
 #include "Support.h"
 #include "comm/LocalWorld.h"
 
+#include <cmath>
+#include <limits>
+
 using namespace mt::runtime;
 
 namespace {
@@ -35,7 +38,7 @@ std::string writeTensor(const TemporaryFolder &folder, const std::string &file,
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = float(i + 1);
   SafetensorsWriter writer(folder.path(file), {{name, shape}});
-  writer.write(values);
+  writer.write({values.begin(), values.end()});
   writer.commit();
   return folder.path(file);
 }
@@ -50,7 +53,7 @@ TEST(Checkpoint, WhatIsLoadedIsSavedAgain) {
   Checkpoint checkpoint(path);
   for (const auto &dims : layouts) {
     Manifest manifest = makeManifest(Role::Parameter, dims, {});
-    EXPECT_EQ(checkpoint.check(manifest), "");
+    EXPECT_EQ(checkpoint.check(manifest, {Role::Parameter}), "");
     auto world = std::make_shared<LocalWorld>(
         manifest.mesh, std::vector<AxisList>{}, std::vector<std::string>{}, 20);
     runLocalRanks(world, [&](Communicator &c) {
@@ -69,7 +72,8 @@ TEST(Checkpoint, WhatIsLoadedIsSavedAgain) {
                                : float(column * 10 + int64_t(i) * 5 + row + 1));
           }
       }
-      saveWhole(c, manifest, Role::Parameter, 1, folder.path("y.safetensors"),
+      saveWhole(c, manifest,
+                {folder.path("y.safetensors"), "y", {Role::Parameter}},
                 [&](int64_t b) { return memory[size_t(b)].data(); });
     });
     EXPECT_EQ(folder.read("y.safetensors"), folder.read("x.safetensors"));
@@ -83,7 +87,8 @@ TEST(Checkpoint, PartialGradientsAreSummed) {
       manifest.mesh, std::vector<AxisList>{}, std::vector<std::string>{}, 20);
   runLocalRanks(world, [&](Communicator &c) {
     std::vector<float> memory(8, float(1 + c.rank()));
-    saveWhole(c, manifest, Role::Gradient, 4, folder.path("g.safetensors"),
+    saveWhole(c, manifest,
+              {folder.path("g.safetensors"), "g", {Role::Gradient}, 4},
               [&](int64_t) { return memory.data(); });
   });
   SafetensorsFile file(folder.path("g.safetensors"));
@@ -126,21 +131,22 @@ TEST(Checkpoint, ReadsFoldersAndNamesWithoutTheirFirstComponent) {
   writeTensor(folder, "shard.safetensors", "qk", {4, 10});
   folder.write("model.safetensors.index.json",
                R"({"weight_map": {"qk": "shard.safetensors"}})");
-  EXPECT_EQ(Checkpoint(folder.name()).check(manifest), "");
+  EXPECT_EQ(Checkpoint(folder.name()).check(manifest, {Role::Parameter}), "");
   folder.write("model.safetensors.index.json",
                R"({"weight_map": {"qk": "../shard.safetensors"}})");
   expectContains(errorOf([&] { Checkpoint c(folder.name()); }),
                  "weight_map.qk: expected the name of a file in the same "
                  "folder, found \"../shard.safetensors\"");
   writeTensor(folder, "model.safetensors", "transformer.qk", {4, 10});
-  EXPECT_EQ(Checkpoint(folder.name()).check(manifest), "");
+  EXPECT_EQ(Checkpoint(folder.name()).check(manifest, {Role::Parameter}), "");
 }
 
 TEST(Checkpoint, NamesWhatDoesNotFit) {
   TemporaryFolder folder;
   Manifest manifest = makeManifest(Role::Parameter, {{}, {}}, {});
   auto check = [&](const std::string &path) {
-    return errorOf([&] { Checkpoint(path).check(manifest); });
+    return errorOf(
+        [&] { Checkpoint(path).check(manifest, {Role::Parameter}); });
   };
   std::string missing = writeTensor(folder, "a", "other", {4, 10});
   EXPECT_EQ(check(missing), missing + ": expected tensor transformer.qk of "
@@ -156,25 +162,162 @@ TEST(Checkpoint, NamesWhatDoesNotFit) {
                                 "F32, F64, F16 or BF16, found I32");
 }
 
-TEST(Checkpoint, WarnsOfUnknownTensorsOnly) {
+TEST(Checkpoint, KnowsWhatModelsCarryBesideTheirParameters) {
   TemporaryFolder folder;
   Manifest manifest = makeManifest(Role::Parameter, {{}, {}}, {});
-  auto warning = [&](std::vector<std::string> extras) {
+  auto check = [&](std::vector<std::string> extras, std::string &warning) {
     std::vector<SafetensorsWriter::Entry> entries = {{"qk", {4, 10}}};
     for (const std::string &name : extras)
       entries.push_back({name, {1}});
     SafetensorsWriter writer(folder.path("x"), entries);
-    writer.write(std::vector<float>(40 + extras.size()));
+    writer.write(std::vector<double>(40));
+    for (size_t i = 0; i < extras.size(); ++i)
+      writer.write({1});
     writer.commit();
-    return Checkpoint(folder.path("x")).check(manifest);
+    return errorOf([&] {
+      warning = Checkpoint(folder.path("x")).check(manifest, {Role::Parameter});
+    });
   };
+  std::string warning;
+  EXPECT_EQ(check({"h.0.attn.bias", "h.0.attn.masked_bias",
+                   "model.rotary_emb.inv_freq", "bert.embeddings.position_ids"},
+                  warning),
+            "");
+  EXPECT_EQ(warning, "");
   EXPECT_EQ(
-      warning({"h.0.attn.bias", "h.0.attn.masked_bias", "lm_head.weight"}), "");
-  EXPECT_EQ(warning({"odd"}),
-            folder.path("x") + ": odd is not part of the model, ignored");
-  EXPECT_EQ(warning({"b", "a", "c"}),
-            folder.path("x") +
-                ": a and 2 more tensors are not part of the model, ignored");
+      check({"bert.pooler.dense.bias", "cls.seq_relationship.bias"}, warning),
+      "");
+  EXPECT_EQ(warning, folder.path("x") +
+                         ": bert.pooler.dense.bias and 1 more tensors are not "
+                         "part of the model, ignored");
+  EXPECT_EQ(check({"b", "a", "c"}, warning),
+            folder.path("x") + ": expected the model's tensors alone, found a "
+                               "and 2 more tensors");
+  // Nothing that it could be tied to.
+  expectContains(check({"lm_head.weight"}, warning), "found lm_head.weight");
+}
+
+TEST(Checkpoint, TiedTensorsAreEqual) {
+  TemporaryFolder folder;
+  Manifest manifest;
+  manifest.mesh = {{{"dp", 1}}};
+  manifest.parameters.push_back(
+      {"transformer.wte.weight",
+       true,
+       {true, 0, 1, 0},
+       {"transformer.wte.weight", {2, 3}, false, {0, 0}, {2, 3}}});
+  manifest.buffers.push_back({"transformer.wte.weight",
+                              Role::Parameter,
+                              0,
+                              MT_F32,
+                              {4, 3},
+                              {4, 3},
+                              {{{}, {}}, {}, MT_SUM}});
+  auto check = [&](std::vector<double> head) {
+    std::vector<SafetensorsWriter::Entry> entries = {
+        {"wte.weight", {2, 3}},
+        {"lm_head.weight", {int64_t(head.size()) / 3, 3}}};
+    SafetensorsWriter writer(folder.path("x"), entries);
+    writer.write({1, 2, 3, 4, 5, 6});
+    writer.write(head);
+    writer.commit();
+    return errorOf([&] {
+      EXPECT_EQ(Checkpoint(folder.path("x")).check(manifest, {Role::Parameter}),
+                "");
+    });
+  };
+  EXPECT_EQ(check({1, 2, 3, 4, 5, 6}), "");
+  EXPECT_EQ(check({1, 2, 3, 4, 7, 6}),
+            folder.path("x") + ": expected lm_head.weight to equal wte.weight, "
+                               "to which it is tied, found 7.000000 and "
+                               "5.000000 at [1, 1]");
+  expectContains(check({1, 2, 3}), "is tied, found F32 of shape [1, 3]");
+}
+
+TEST(Checkpoint, FindsTheFirstValueThatIsNotFinite) {
+  TemporaryFolder folder;
+  Manifest manifest = makeManifest(Role::Parameter, {{2}, {}}, {});
+  SafetensorsWriter writer(folder.path("x"), {{"transformer.qk", {4, 10}}});
+  std::vector<double> values(40);
+  // Row 3, column 9: row 4 of the second parameter, of rank tp 1.
+  values[39] = std::numeric_limits<double>::infinity();
+  writer.write(values);
+  writer.commit();
+  Checkpoint checkpoint(folder.path("x"));
+  std::vector<float> memory(12);
+  auto load = [&](size_t buffer, int64_t rank) {
+    return checkpoint.load(manifest, manifest.buffers[buffer], rank,
+                           memory.data());
+  };
+  EXPECT_EQ(load(0, 1), -1);
+  EXPECT_EQ(load(1, 0), -1);
+  EXPECT_EQ(load(1, 1), 39);
+  EXPECT_EQ(checkpoint.notFinite(manifest, manifest.buffers[1], 39),
+            folder.path("x") + ": transformer.qk at [3, 9]: expected finite "
+                               "values, found inf");
+}
+
+TEST(Checkpoint, WidensEveryValueOfTheNarrowTypes) {
+  TemporaryFolder folder;
+  std::vector<uint16_t> all(65536);
+  for (size_t i = 0; i < all.size(); ++i)
+    all[i] = uint16_t(i);
+  std::string path = folder.write(
+      "x",
+      safetensors(
+          R"({"h":{"dtype":"F16","shape":[65536],"data_offsets":[0,131072]},)"
+          R"("b":{"dtype":"BF16","shape":[65536],"data_offsets":[131072,262144]}})",
+          bytesOf(all) + bytesOf(all)));
+  SafetensorsFile file(path);
+  auto widened = [](uint16_t bits, int exponentBits, int mantissaBits) {
+    int bias = (1 << (exponentBits - 1)) - 1;
+    int exponent = bits >> mantissaBits & ((1 << exponentBits) - 1);
+    int mantissa = bits & ((1 << mantissaBits) - 1);
+    double value = exponent == 2 * bias + 1 ? (mantissa ? NAN : INFINITY)
+                   : exponent
+                       ? std::ldexp(1 + std::ldexp(mantissa, -mantissaBits),
+                                    exponent - bias)
+                       : std::ldexp(mantissa, 1 - bias - mantissaBits);
+    return bits & 0x8000 ? -value : value;
+  };
+  auto same = [](double a, double b) {
+    return std::isnan(a) ? std::isnan(b)
+                         : a == b && std::signbit(a) == std::signbit(b);
+  };
+  for (size_t i = 0; i < all.size(); ++i) {
+    EXPECT_TRUE(
+        same(file.find("h")->loadFloat(int64_t(i)), widened(all[i], 5, 10)))
+        << i;
+    EXPECT_TRUE(
+        same(file.find("b")->loadFloat(int64_t(i)), widened(all[i], 8, 7)))
+        << i;
+    // What bf16 buffers hold survives a saved file.
+    if (!std::isnan(bf16ToFloat(all[i]))) {
+      EXPECT_EQ(floatToBf16(bf16ToFloat(all[i])), all[i]);
+    }
+  }
+}
+
+TEST(Checkpoint, AnIndexNamesTheRightFiles) {
+  TemporaryFolder folder;
+  writeTensor(folder, "a.safetensors", "x", {1});
+  writeTensor(folder, "b.safetensors", "y", {1});
+  auto open = [&](const std::string &map) {
+    folder.write("model.safetensors.index.json",
+                 "{\"weight_map\":" + map + "}");
+    return errorOf([&] { Checkpoint c(folder.name()); });
+  };
+  std::string where =
+      folder.path("model.safetensors.index.json") + ": weight_map";
+  EXPECT_EQ(open(R"({"x":"a.safetensors","y":"b.safetensors"})"), "");
+  EXPECT_EQ(open(R"({"x":"c.safetensors"})"),
+            where + ".x: expected a file of the folder, found none called "
+                    "c.safetensors");
+  EXPECT_EQ(open(R"({"x":"b.safetensors"})"),
+            where + ".x: expected a tensor of " + folder.path("b.safetensors") +
+                ", found none there");
+  EXPECT_EQ(open("[]"), where + ": expected an object, found []");
+  expectContains(open(R"({"x":3})"), "weight_map.x: expected a string");
 }
 
 } // namespace

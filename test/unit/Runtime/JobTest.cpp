@@ -112,6 +112,95 @@ TEST_F(JobTest, ContinuesFromWhatItSaved) {
   EXPECT_NE(folder.read("c/model.safetensors"), first);
 }
 
+TEST_F(JobTest, ResumesToTheSameBits) {
+  for (const char *step : {"fake1", "fake2", "fake2-microbatches"}) {
+    options.resume.clear();
+    options.seed = 3;
+    options.hyperparameters.learningRate = 0.25;
+    // The text has 99 sequences: the second run starts in the second epoch.
+    options.steps = 60;
+    options.save = folder.path("whole");
+    run(step);
+    options.steps = 30;
+    options.save = folder.path("half");
+    run(step);
+    options.seed = 0;
+    options.hyperparameters = {};
+    options.resume = options.save;
+    options.save = folder.path("rest");
+    options.steps = 60;
+    run(step);
+    for (const char *file : {"model.safetensors", "optimizer.safetensors",
+                             "trainer_state.json", "config.json"})
+      EXPECT_EQ(folder.read(std::string("rest/") + file),
+                folder.read(std::string("whole/") + file))
+          << step << " " << file;
+    EXPECT_EQ(folder.read("rest/config.json"), "{}");
+  }
+  EXPECT_EQ(warnings.str(), "");
+}
+
+TEST_F(JobTest, ResumesWithWhatTheCommandLineSays) {
+  options.save = folder.path("save");
+  options.seed = 3;
+  run("fake2");
+  options.resume = options.save;
+  options.steps = 6;
+  options.hyperparameters.learningRate = 0.125;
+  options.hyperparameters.beta1 = 0.5;
+  options.given = {"--lr"};
+  run("fake2");
+  TrainerState state = TrainerState::read(options.save);
+  EXPECT_EQ(state.step, 6);
+  EXPECT_EQ(state.seed, 3u);
+  EXPECT_EQ(state.sequences, 24);
+  EXPECT_EQ(state.hyperparameters.learningRate, 0.125);
+  EXPECT_EQ(state.hyperparameters.beta1, 0.9);
+  options.steps = 8;
+  options.data = {folder.write("other.txt", std::string(100, '\1'))};
+  EXPECT_EQ(messageOf("fake2"), "");
+  EXPECT_EQ(warnings.str(),
+            "mt-run: warning: --data: expected the 99 sequences of the resumed "
+            "run, found 33: they come in another order\n");
+}
+
+TEST_F(JobTest, RefusesToResumeWhatDoesNotFit) {
+  options.save = folder.path("save");
+  run("fake2");
+  options.save.clear();
+  options.resume = folder.path("save");
+  EXPECT_EQ(messageOf("fake2"),
+            "--steps: expected more than the 4 steps of the resumed run, found "
+            "4");
+  options.steps = 5;
+  options.given = {"--seed"};
+  options.seed = 1;
+  EXPECT_EQ(messageOf("fake2"),
+            "--seed: expected the 0 of the resumed run, found 1");
+  options.given.clear();
+  std::filesystem::remove(folder.path("save/optimizer.safetensors"));
+  expectContains(messageOf("fake2"), "optimizer.safetensors: expected a file");
+  options.resume = options.data[0];
+  expectContains(messageOf("fake2"), "expected a folder that --save has");
+  options.resume.clear();
+  options.saveEvery = 2;
+  EXPECT_EQ(messageOf("fake2"),
+            "--save-every: expected --save beside it, found none");
+}
+
+TEST_F(JobTest, WarnsOnceOfWeightsThatAreNotFinite) {
+  SafetensorsWriter writer(folder.path("x.safetensors"),
+                           {{"model.bias", {6}}, {"model.scale", {2, 8}}});
+  writer.write({0, 0, NAN, 0, INFINITY, 0});
+  writer.write(std::vector<double>(16, NAN));
+  writer.commit();
+  options.init = folder.path("x.safetensors");
+  expectContains(messageOf("fake2"), "expected a finite loss");
+  EXPECT_EQ(warnings.str(),
+            "mt-run: warning: " + options.init +
+                ": model.bias at [2]: expected finite values, found nan\n");
+}
+
 TEST_F(JobTest, EndsWhereRanksFallOutOfStep) {
   std::string message = messageOf("fake-out-of-step");
   EXPECT_EQ(message, options.step +

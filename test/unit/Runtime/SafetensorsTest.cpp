@@ -73,6 +73,14 @@ TEST(Safetensors, RefusesOverlaps) {
             "expected tensors that do not overlap, found a and b");
 }
 
+TEST(Safetensors, RefusesNamesTwice) {
+  EXPECT_EQ(messageOf(safetensors(
+                R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                R"("a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+                std::string(8, 'x'))),
+            "header: expected each key once, found \"a\" twice");
+}
+
 TEST(Safetensors, RefusesWrongEntries) {
   auto entry = [](const std::string &body) {
     return messageOf(safetensors("{\"a\":" + body + "}", std::string(8, 'x')));
@@ -139,7 +147,9 @@ TEST(Safetensors, WritesWhatItReads) {
 
 TEST(Safetensors, LeavesNothingWhereWritingFails) {
   TemporaryFolder folder;
-  { SafetensorsWriter writer(folder.path("x.safetensors"), {{"a", {1}}}); }
+  {
+    SafetensorsWriter writer(folder.path("x.safetensors"), {{"a", {1}}});
+  }
   EXPECT_EQ(folder.files(), 0u);
   std::string path = folder.path("none/x.safetensors");
   EXPECT_EQ(errorOf([&] { SafetensorsWriter writer(path, {}); }),

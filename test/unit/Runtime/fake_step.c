@@ -103,7 +103,7 @@ enum {
 #define MANIFEST \
   "{\"format\": \"mt-step\", \"abi_version\": 1, \"target\": \"host\"," \
   " \"mesh\": [{\"name\": \"dp\", \"size\": " TEXT(RANKS) "}]," \
-  " \"model\": {\"kind\": \"fake\", \"vocabulary\": 6, \"batch\": 4," \
+  " \"model\": {\"kind\": \"fake\", \"config\": \"{}\", \"vocabulary\": 6, \"batch\": 4," \
   " \"sequence\": 3, \"microbatches\": " TEXT(MICROBATCHES) "}," \
   " \"groups\": [[\"dp\"]]," \
   " \"parameters\": [{\"name\": \"bias\", \"trained\": true, \"init\":" \
