@@ -5,6 +5,7 @@
 #include "Json.h"
 #include "MappedFile.h"
 
+#include <cmath>
 #include <filesystem>
 
 using namespace mt::runtime;
@@ -14,19 +15,30 @@ namespace {
 constexpr const char *format = "mt-trainer-state";
 constexpr int64_t version = 1;
 
+/// Room for sums and products of counts.
+constexpr int64_t maxCount = int64_t(1) << 53;
+
 struct Field {
   const char *name;
   double Hyperparameters::*value;
+  bool isBelowOne = false;
 };
 
 constexpr Field fields[] = {
     {"learning_rate", &Hyperparameters::learningRate},
-    {"beta1", &Hyperparameters::beta1},
-    {"beta2", &Hyperparameters::beta2},
+    {"beta1", &Hyperparameters::beta1, true},
+    {"beta2", &Hyperparameters::beta2, true},
     {"epsilon", &Hyperparameters::epsilon},
     {"weight_decay", &Hyperparameters::weightDecay},
     {"clip_norm", &Hyperparameters::clipNorm},
 };
+
+int64_t count(const JsonNode &node, int64_t minimum) {
+  int64_t value = node.integer(minimum);
+  if (value > maxCount)
+    node.expected("at most " + std::to_string(maxCount));
+  return value;
+}
 
 } // namespace
 
@@ -55,15 +67,17 @@ TrainerState TrainerState::read(const std::string &folder) {
   if (root["version"].integer(0) != version)
     root["version"].expected(std::to_string(version));
   TrainerState state;
-  state.step = root["step"].integer(1);
+  state.step = count(root["step"], 1);
   state.seed = root["seed"].unsignedInteger();
-  state.sequences = root["data"]["sequences"].integer(0);
-  state.epochSequences = root["data"]["epoch_sequences"].integer(1);
+  state.sequences = count(root["data"]["sequences"], 0);
+  state.epochSequences = count(root["data"]["epoch_sequences"], 1);
   JsonNode hyperparameters = root["hyperparameters"];
   for (const Field &field : fields) {
     double number = hyperparameters[field.name].number();
-    if (number < 0)
-      hyperparameters[field.name].expected("a number of at least 0");
+    if (number < 0 || !std::isfinite(number) ||
+        (field.isBelowOne && number >= 1))
+      hyperparameters[field.name].expected(
+          field.isBelowOne ? "a number in [0, 1)" : "a number of at least 0");
     state.hyperparameters.*field.value = number;
   }
   return state;

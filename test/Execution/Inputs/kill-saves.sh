@@ -17,7 +17,9 @@ stepOf() { sed -n 's/^  "step": \([0-9]*\),$/\1/p' "$1/trainer_state.json"; }
 rm -rf saved .saved.saving reference-*
 inSave=0 absent=0 newer=0 round=0
 while [ $round -lt "$times" ]; do
-  if [ $((round % 10)) -eq 0 ]; then rm -rf saved .saved.saving; fi
+  if [ $((round % 10)) -eq 0 ]; then rm -rf saved; fi
+  # Counts this round's.
+  rm -rf .saved.saving
   before=0
   resume=
   if [ -d saved ]; then

@@ -199,7 +199,7 @@ TEST(TrainerState, RefusesOtherFiles) {
   expectContains(with("/seed", -1), "seed: expected an integer of at least 0");
   expectContains(with("/data/epoch_sequences", 0), "at least 1, found 0");
   expectContains(with("/hyperparameters/beta1", "x"), "expected a number");
-  expectContains(with("/hyperparameters/beta1", -1), "number of at least 0");
+  expectContains(with("/hyperparameters/beta1", -1), "a number in [0, 1)");
   folder.write("trainer_state.json", R"({"global_step": 5})");
   expectContains(errorOf([&] { TrainerState::read(folder.name()); }),
                  "expected the format");
