@@ -4,6 +4,7 @@
 
 #include "AtomicFolder.h"
 #include "Json.h"
+#include "comm/Launch.h"
 #include "comm/LocalWorld.h"
 #include "host/Blas.h"
 
@@ -171,14 +172,12 @@ DataOptions Job::dataOptions() const {
 }
 
 void mt::runtime::runJob(const JobOptions &options) {
+  if (isLaunched())
+    return runLaunchedJob(options);
   auto job = std::make_shared<Job>(options);
-  // Before threads start: it sets environment variables.
-  if (!blas().sgemm)
-    *options.warnings << "mt-run: warning: libopenblas.so.0: not found, matrix "
-                         "products will be slow"
-                      << std::endl;
+  warnWithoutBlas(options);
   auto world = std::make_shared<LocalWorld>(
-      job->manifest.mesh, job->manifest.groups, job->manifest.collectives,
+      job->manifest.mesh, job->manifest.groups, job->manifest.collectiveTexts(),
       options.timeoutSeconds);
   try {
     runLocalRanks(world, [job](Communicator &communicator) {
@@ -187,6 +186,14 @@ void mt::runtime::runJob(const JobOptions &options) {
   } catch (const Error &error) {
     throw Error(options.step + ": " + error.what());
   }
+}
+
+void mt::runtime::warnWithoutBlas(const JobOptions &options) {
+  // Before threads start: it sets environment variables.
+  if (!blas().sgemm)
+    *options.warnings << "mt-run: warning: libopenblas.so.0: not found, matrix "
+                         "products will be slow"
+                      << std::endl;
 }
 
 std::string mt::runtime::inspectStep(const std::string &path) {

@@ -72,6 +72,12 @@ TrainerState stateAfter(const Job &job, int64_t steps);
 void saveCheckpoint(const Job &job, Communicator &communicator, int64_t steps,
                     const BufferFn &memory);
 
+/// Runs this process as one rank of a job that a launcher has started.
+void runLaunchedJob(const JobOptions &options);
+
+/// Opens BLAS, and warns where there is none.
+void warnWithoutBlas(const JobOptions &options);
+
 /// Prints the line of one step, and adds it to the log. `step` counts from 1.
 void reportStep(Job &job, int64_t step, const StepResult &result);
 

@@ -184,18 +184,46 @@ Entry parseEntry(const JsonNode &entries, const char *name, size_t buffers) {
   entries.fail(std::string("expected an entry \"") + name + "\", found none");
 }
 
-std::string parseCollective(const JsonNode &node, size_t index) {
+CollectiveInfo parseCollective(const JsonNode &node, size_t index,
+                               size_t groups) {
   if (node["id"].integer(0) != int64_t(index))
     node["id"].expected("its index, " + std::to_string(index));
-  std::string axes;
-  for (const std::string &axis : node["axes"].strings())
-    axes += (axes.empty() ? "" : ", ") + axis;
-  return node["kind"].string() + " " + std::to_string(index) + " over {" +
-         axes + "} (" + node["unit"].string() + ", " +
-         node["direction"].string() + ")";
+  CollectiveInfo info;
+  info.unit = node["unit"].string();
+  info.direction = node["direction"].string();
+  info.kind = node["kind"].string();
+  info.axes = node["axes"].strings();
+  info.group = node["group"].integer(0);
+  if (info.group >= int64_t(groups))
+    node["group"].expected("an index below " + std::to_string(groups));
+  info.tensors = node["tensors"].integer(0);
+  info.dtype = node["dtype"].string();
+  info.payloadBytes = node["payload_bytes"].integer(0);
+  info.ringBytes = node["ring_bytes"].integer(0);
+  info.executions = node["executions"].integer(0);
+  info.reason = node["reason"].string();
+  info.operation = node["operation"].string();
+  info.entry = node["entry"].string();
+  info.text = info.kind + " " + std::to_string(index) + " over {" +
+              info.axesText() + "} (" + info.unit + ", " + info.direction + ")";
+  return info;
 }
 
 } // namespace
+
+std::string CollectiveInfo::axesText() const {
+  std::string text;
+  for (const std::string &axis : axes)
+    text += (text.empty() ? "" : ", ") + axis;
+  return text;
+}
+
+std::vector<std::string> Manifest::collectiveTexts() const {
+  std::vector<std::string> texts;
+  for (const CollectiveInfo &info : collectives)
+    texts.push_back(info.text);
+  return texts;
+}
 
 const char *mt::runtime::roleName(Role role) {
   for (auto [known, text] : roleNames)
@@ -234,7 +262,8 @@ Manifest mt::runtime::parseManifest(const nlohmann::json &value,
   manifest.update = parseEntry(entries, "update", buffers.size());
   JsonNode collectives = root["collectives"];
   for (size_t i = 0; i < collectives.size(); ++i)
-    manifest.collectives.push_back(parseCollective(collectives.at(i), i));
+    manifest.collectives.push_back(
+        parseCollective(collectives.at(i), i, groups.size()));
   checkManifest(manifest, where);
   return manifest;
 }

@@ -80,6 +80,26 @@ struct Entry {
   int64_t arenaBytes;
 };
 
+/// A collective as the compiler placed it. Bytes are those of one execution.
+struct CollectiveInfo {
+  /// `all_reduce 0 over {tp} (transformer.h.0, forward)`.
+  std::string text;
+  std::string unit, direction, kind;
+  std::vector<std::string> axes;
+  int64_t group;
+  int64_t tensors;
+  std::string dtype;
+  int64_t payloadBytes;
+  /// Sent by a rank.
+  int64_t ringBytes;
+  /// In one step.
+  int64_t executions;
+  std::string reason, operation, entry;
+
+  /// `dp, tp`.
+  std::string axesText() const;
+};
+
 struct Manifest {
   std::string target;
   Mesh mesh;
@@ -92,12 +112,12 @@ struct Manifest {
   std::vector<Parameter> parameters;
   std::vector<Buffer> buffers;
   Entry microbatch, update;
-  /// One text a collective: `all_reduce 0 over {tp} (transformer.h.0,
-  /// forward)`.
-  std::vector<std::string> collectives;
+  std::vector<CollectiveInfo> collectives;
 
   /// The buffer of a role that has at most one; -1: none.
   int64_t only(Role role) const;
+  /// The texts of the collectives, by id.
+  std::vector<std::string> collectiveTexts() const;
   /// Bytes that every rank allocates: its buffers and the larger arena.
   int64_t bytesPerRank() const;
 };

@@ -195,15 +195,19 @@ void run(int argc, char **argv) {
   options.warnings = &std::cerr;
   Flags flags;
   flags.numbers = numberFlags(options);
-  CLI::App app("Runs a compiled training step, ranks as threads.", "mt-run");
+  CLI::App app("Runs a compiled training step. Ranks are threads of one "
+               "process, or under mpirun or srun the processes of that job.",
+               "mt-run");
   declare(app, options, flags);
   try {
     parse(app, argc, argv);
+    convert(app, flags, options);
   } catch (const CLI::CallForHelp &) {
     std::cout << app.help();
     return;
+  } catch (const Error &error) {
+    refuseJob(error.what(), options);
   }
-  convert(app, flags, options);
   if (flags.inspect)
     std::cout << inspectStep(options.step) << std::endl;
   else
@@ -220,6 +224,7 @@ int main(int argc, char **argv) {
     std::cout.flush();
     std::cerr << "mt-run: error: " << error.what() << std::endl;
   }
+  endLaunchedJob();
   // A rank stuck in compiled code may still run: no destructors under its feet.
   std::_Exit(1);
 }

@@ -67,12 +67,25 @@ struct JobOptions {
   std::ostream *warnings = nullptr;
 };
 
-/// Runs the job to its end, ranks as threads of this process.
+/// Runs the job to its end. Under a launcher (mpirun, srun) this process is one
+/// rank of the job, which the launcher's other processes join; otherwise ranks
+/// are threads of this process.
+///
+/// Under a launcher Error is thrown by one rank alone, which says it and calls
+/// endLaunchedJob; the other ranks end with it.
 ///
 /// When a rank is stuck in compiled code after the job has failed, its thread
 /// is left behind: a caller that gets an Error should end the process without
 /// running static destructors.
 void runJob(const JobOptions &options);
+
+/// Refuses to run, as runJob does what is wrong with its options: throws Error
+/// with this message, under a launcher on one rank alone.
+void refuseJob(const std::string &message, const JobOptions &options);
+
+/// Ends the processes of all ranks where a launcher's job has been joined, and
+/// does not return then.
+void endLaunchedJob() noexcept;
 
 /// The manifest of a compiled step as indented JSON.
 std::string inspectStep(const std::string &path);

@@ -1,5 +1,6 @@
 //===- LocalCommunicator.cpp - collectives between threads ----------------===//
 
+#include "Calls.h"
 #include "LocalWorld.h"
 #include "Reduce.h"
 #include "mt/error.h"
@@ -113,31 +114,6 @@ void collectivePermute(const Calls &calls, int64_t me) {
          call.counts[t] * bytes);
 }
 
-/// Refuses a call that would read or write where it must not.
-void checkCall(const Collective &call, int64_t members) {
-  auto require = [&](bool holds, const char *what) {
-    if (!holds)
-      throw Error(std::string(kindName(call.kind)) + " " +
-                  std::to_string(call.id) + ": expected " + what);
-  };
-  require(call.dtype >= MT_F32 && call.dtype <= MT_I64, "a known element type");
-  require(call.reduction >= MT_SUM && call.reduction <= MT_MIN,
-          "a known reduction");
-  require(call.tensors >= 0, "at least 0 tensors");
-  for (int64_t t = 0; t < call.tensors; ++t) {
-    for (const int64_t *sizes : {call.counts, call.outer, call.inner})
-      require(!sizes || sizes[t] >= 0, "sizes of at least 0");
-    for (int64_t i = 0; call.sizes && i < 5; ++i)
-      require(call.sizes[5 * t + i] >= 0, "sizes of at least 0");
-    require(!call.sizes ||
-                call.sizes[5 * t + (call.splitFirst[t] ? 1 : 3)] % members == 0,
-            "a size that the group divides");
-  }
-  for (int64_t m = 0; call.sources && m < members; ++m)
-    require(call.sources[m] >= 0 && call.sources[m] < members,
-            "sources inside the group");
-}
-
 class LocalCommunicator : public Communicator {
 public:
   LocalCommunicator(std::shared_ptr<LocalWorld> world, int64_t rank)
@@ -221,26 +197,6 @@ private:
 };
 
 } // namespace
-
-const char *mt::runtime::kindName(CollectiveKind kind) {
-  switch (kind) {
-  case CollectiveKind::AllReduce:
-    return "all_reduce";
-  case CollectiveKind::AllGather:
-    return "all_gather";
-  case CollectiveKind::ReduceScatter:
-    return "reduce_scatter";
-  case CollectiveKind::AllToAll:
-    return "all_to_all";
-  case CollectiveKind::CollectivePermute:
-    return "collective_permute";
-  case CollectiveKind::Barrier:
-    return "barrier";
-  case CollectiveKind::Collect:
-    return "collect";
-  }
-  return "unknown";
-}
 
 std::unique_ptr<Communicator>
 mt::runtime::makeLocalCommunicator(std::shared_ptr<LocalWorld> world,

@@ -2,11 +2,11 @@
 
 #include "LocalWorld.h"
 
+#include "Calls.h"
 #include "mt/error.h"
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 
 using namespace mt::runtime;
 
@@ -14,44 +14,6 @@ namespace {
 
 /// Longer waits would overflow the clock.
 constexpr double maxTimeoutSeconds = 1e8;
-
-std::string rankText(int64_t rank) { return "rank " + std::to_string(rank); }
-
-/// Name of the size array that is compared, and its length a tensor.
-struct SizeArray {
-  const int64_t *Collective::*array;
-  const char *name;
-  int64_t perTensor;
-};
-
-constexpr SizeArray sizeArrays[] = {
-    {&Collective::counts, "elements", 1},
-    {&Collective::outer, "outer elements", 1},
-    {&Collective::inner, "inner elements", 1},
-    {&Collective::sizes, "as a size", 5},
-    {&Collective::splitFirst, "as the split", 1},
-};
-
-/// How two calls of one collective differ in their tensors; empty: not at all.
-std::string sizesDiffer(const Collective &a, const Collective &b) {
-  auto text = [](int64_t first, int64_t second, const std::string &what) {
-    return std::to_string(first) + " and " + std::to_string(second) + " " +
-           what;
-  };
-  if (a.dtype != b.dtype)
-    return text(a.dtype, b.dtype, "as the element type");
-  if (a.reduction != b.reduction)
-    return text(a.reduction, b.reduction, "as the reduction");
-  if (a.tensors != b.tensors)
-    return text(a.tensors, b.tensors, "tensors");
-  for (const auto &[array, name, perTensor] : sizeArrays)
-    for (int64_t i = 0; a.*array && i < a.tensors * perTensor; ++i)
-      if ((a.*array)[i] != (b.*array)[i])
-        return text((a.*array)[i], (b.*array)[i],
-                    name + std::string(" of tensor ") +
-                        std::to_string(i / perTensor));
-  return "";
-}
 
 } // namespace
 
@@ -87,13 +49,7 @@ std::pair<Meeting &, int64_t> LocalWorld::place(int64_t rank,
 }
 
 std::string LocalWorld::describe(const Collective &call) const {
-  if (call.kind == CollectiveKind::Barrier ||
-      call.kind == CollectiveKind::Collect)
-    return call.place;
-  if (call.id >= 0 && call.id < int64_t(names.size()))
-    return names[size_t(call.id)];
-  return std::string(kindName(call.kind)) + " " + std::to_string(call.id) +
-         ", which is not in the manifest";
+  return describeCall(names, call);
 }
 
 void LocalWorld::endJob(const std::string &reason) {
@@ -178,18 +134,12 @@ void LocalWorld::leave(Meeting &meeting, int64_t member) {
 
 /// What keeps the members, all arrived, from working together.
 std::string LocalWorld::mismatch(const Meeting &meeting) const {
-  const Collective &first = *meeting.calls[0];
   for (size_t i = 1; i < meeting.calls.size(); ++i) {
-    const Collective &call = *meeting.calls[i];
-    if (call.kind != first.kind || call.id != first.id)
-      return "out of step: " + rankText(meeting.members[0]) + " is at " +
-             describe(first) + ", " + rankText(meeting.members[i]) + " is at " +
-             describe(call);
-    std::string sizes = sizesDiffer(first, call);
-    if (!sizes.empty())
-      return describe(call) + ": expected the same call on " +
-             rankText(meeting.members[0]) + " and " +
-             rankText(meeting.members[i]) + ", found " + sizes;
+    std::string reason = callsDiffer(
+        names, meeting.members[0], *meeting.calls[0], meeting.members[i],
+        *meeting.calls[i], int64_t(meeting.members.size()));
+    if (!reason.empty())
+      return reason;
   }
   return "";
 }
@@ -226,9 +176,7 @@ std::string LocalWorld::timeoutMessage(const Meeting &meeting,
         if (elsewhere->members[m] == rank)
           missing += " at " + describe(*elsewhere->calls[m]);
   }
-  char seconds[32];
-  std::snprintf(seconds, sizeof seconds, "%g", timeoutSeconds);
-  return rankText(meeting.members[size_t(member)]) +
-         ": expected all ranks at " + describe(*meeting.calls[size_t(member)]) +
-         " within " + seconds + " s, found missing: " + missing;
+  return missingMessage(meeting.members[size_t(member)],
+                        describe(*meeting.calls[size_t(member)]),
+                        timeoutSeconds, missing);
 }

@@ -1,10 +1,10 @@
 //===- RunLocalRanks.cpp - every rank on a thread of its own --------------===//
 
+#include "Guarded.h"
 #include "LocalWorld.h"
 #include "mt/error.h"
 
 #include <chrono>
-#include <new>
 #include <thread>
 
 using namespace mt::runtime;
@@ -23,17 +23,7 @@ struct Running {
 
 void runRank(const std::shared_ptr<Running> &running, int64_t rank) {
   auto communicator = makeLocalCommunicator(running->world, rank);
-  try {
-    running->body(*communicator);
-  } catch (const JobEnded &) {
-    // Reported by whoever ended it.
-  } catch (const std::bad_alloc &) {
-    communicator->fail("out of memory");
-  } catch (const std::exception &error) {
-    communicator->fail(error.what());
-  } catch (...) {
-    communicator->fail("unknown failure");
-  }
+  runGuarded(*communicator, running->body);
   bool failed = !running->world->failure().empty();
   std::lock_guard<std::mutex> lock(running->mutex);
   ++running->finished;

@@ -3,9 +3,16 @@
 // The conformance suite: every collective, element type and group shape, with
 // values whose sums are exact. A new backend adds itself to `backends`.
 //
+//   mpirun -n 6 mt-runtime-tests --gtest_filter='*Collectives*'
+//
+// runs the cases of six ranks over MPI; LaunchTest.cpp does so for all sizes.
+//
 //===----------------------------------------------------------------------===//
 
 #include "CollectiveCall.h"
+#include "MemoryTransport.h"
+#include "comm/Calls.h"
+#include "comm/Launch.h"
 #include "comm/LocalWorld.h"
 
 #include <gtest/gtest.h>
@@ -21,33 +28,63 @@ struct Backend {
   std::function<void(const Mesh &, const std::vector<AxisList> &, RankFn)> run;
 };
 
-const Backend backends[] = {
-    {"local",
-     [](const Mesh &mesh, const std::vector<AxisList> &groups, RankFn body) {
-       auto world = std::make_shared<LocalWorld>(
-           mesh, groups, std::vector<std::string>{}, 20.0);
-       runLocalRanks(world, body);
-     }},
-};
+void runLocal(const Mesh &mesh, const std::vector<AxisList> &groups,
+              RankFn body) {
+  runLocalRanks(std::make_shared<LocalWorld>(mesh, groups,
+                                             std::vector<std::string>{}, 60.0),
+                body);
+}
+
+template <int64_t bytesInFlight>
+void runMessages(const Mesh &mesh, const std::vector<AxisList> &groups,
+                 RankFn body) {
+  EXPECT_EQ(runOverMessages(mesh, groups, {}, 60, bytesInFlight, body), "");
+}
+
+/// This process is one rank; the others run the same tests.
+void runMpi(const Mesh &mesh, const std::vector<AxisList> &groups,
+            RankFn body) {
+  ProcessCommunicator communicator(joinedJob(), 60);
+  communicator.setGroups(mesh, groups, {});
+  runProcessRank(joinedJob(), communicator, body);
+}
+
+/// Ranks as threads, the program of processes over queues (once with messages
+/// that hold a few elements), and, under mpirun, processes over MPI.
+std::vector<Backend> backends() {
+  if (isLaunched())
+    return {{"mpi", runMpi}};
+  return {{"local", runLocal},
+          {"messages", runMessages<8 << 20>},
+          {"messages_in_rounds", runMessages<1 << 9>}};
+}
 
 struct Case {
-  const Backend *backend;
+  Backend backend;
   std::vector<int64_t> sizes;
   mt_dtype dtype;
 };
 
+int64_t product(const std::vector<int64_t> &sizes) {
+  int64_t result = 1;
+  for (int64_t size : sizes)
+    result *= size;
+  return result;
+}
+
 std::vector<Case> cases() {
   std::vector<Case> result;
-  for (const Backend &backend : backends)
+  for (const Backend &backend : backends())
     for (auto &sizes : std::vector<std::vector<int64_t>>{
              {1}, {2}, {3}, {4}, {2, 2}, {2, 3}, {2, 2, 2}})
       for (mt_dtype dtype : {MT_F32, MT_F64, MT_BF16, MT_I32, MT_I64})
-        result.push_back({&backend, sizes, dtype});
+        if (!isLaunched() || joinedJob().ranks() == product(sizes))
+          result.push_back({backend, sizes, dtype});
   return result;
 }
 
 std::string caseName(const testing::TestParamInfo<Case> &info) {
-  std::string name = info.param.backend->name;
+  std::string name = info.param.backend.name;
   for (int64_t size : info.param.sizes)
     name += "_" + std::to_string(size);
   return name + "_" + dtypeName(info.param.dtype);
@@ -74,7 +111,7 @@ protected:
   }
   /// Calls `body(communicator, group, members)` on every rank and group.
   template <typename BodyFn> void everywhere(BodyFn body) {
-    GetParam().backend->run(mesh, groups, [&](Communicator &communicator) {
+    GetParam().backend.run(mesh, groups, [&](Communicator &communicator) {
       for (size_t g = 0; g < groups.size(); ++g)
         body(communicator, int64_t(g),
              mesh.members(communicator.rank(), groups[g]));
@@ -217,46 +254,98 @@ TEST_P(Collectives, CollectivePermute) {
   });
 }
 
-TEST_P(Collectives, AllMembersGetTheSameBits) {
+/// What rank 0 sees of everybody's sum of numbers that do not add exactly.
+std::vector<std::vector<double>> inexactSums(const Case &c, const Mesh &mesh,
+                                             const std::vector<AxisList> &g) {
   constexpr int64_t count = 97;
-  std::vector<std::vector<double>> results(size_t(mesh.ranks()));
-  auto reduce = [&](Communicator &c) {
-    Call call(CollectiveKind::AllReduce, worldGroup, GetParam().dtype,
-              c.rank());
+  std::vector<std::vector<double>> results;
+  c.backend.run(mesh, g, [&](Communicator &communicator) {
+    Call call(CollectiveKind::AllReduce, worldGroup, c.dtype,
+              communicator.rank());
     call.counts = &count;
     call.add(count, count);
     for (int64_t i = 0; i < count; ++i)
-      call.in[0].set(i, 1.0 / double(3 + c.rank() * 31 + i));
-    call.run(c);
-    results[size_t(c.rank())] = call.out[0].values();
-  };
-  GetParam().backend->run(mesh, groups, reduce);
-  std::vector<double> first = results[0];
+      call.in[0].set(i, 1.0 / double(3 + communicator.rank() * 31 + i));
+    call.run(communicator);
+    std::vector<double> mine = call.out[0].values();
+    communicator.collect("the test", 0, mine.data(), count * 8,
+                         [&](int64_t, const void *data) {
+                           auto *values = static_cast<const double *>(data);
+                           results.emplace_back(values, values + count);
+                         });
+  });
+  return results;
+}
+
+TEST_P(Collectives, AllMembersGetTheSameBitsOnEveryBackend) {
+  auto results = inexactSums(GetParam(), mesh, groups);
+  if (isLaunched() && joinedJob().rank() != 0)
+    return;
+  ASSERT_EQ(int64_t(results.size()), mesh.ranks());
   for (const auto &result : results)
-    EXPECT_EQ(result, first);
-  GetParam().backend->run(mesh, groups, reduce);
-  EXPECT_EQ(results[0], first);
+    EXPECT_EQ(result, results[0]);
+  Case local = GetParam();
+  local.backend.run = runLocal;
+  EXPECT_EQ(inexactSums(local, mesh, groups), results);
 }
 
 TEST_P(Collectives, CollectGivesEveryRankInOrder) {
-  std::vector<int64_t> seen;
-  GetParam().backend->run(mesh, groups, [&](Communicator &c) {
+  std::vector<int64_t> seen, expected;
+  GetParam().backend.run(mesh, groups, [&](Communicator &c) {
     for (int64_t round = 0; round < 3; ++round) {
-      int64_t value = c.rank() * 10 + round;
-      c.collect("the test", round, &value, sizeof value,
+      // Ranks may have different amounts.
+      std::vector<int64_t> values(size_t(c.rank() * 500 + 1),
+                                  c.rank() * 10 + round);
+      c.collect("the test", round, values.data(), int64_t(values.size() * 8),
                 [&](int64_t rank, const void *data) {
-                  int64_t received = *static_cast<const int64_t *>(data);
-                  EXPECT_EQ(received, rank * 10 + round);
+                  auto *received = static_cast<const int64_t *>(data);
+                  EXPECT_EQ(received[0], rank * 10 + round);
+                  EXPECT_EQ(received[rank * 500], rank * 10 + round);
                   seen.push_back(rank);
                 });
     }
+    for (int64_t i = 0; c.rank() == 0 && i < 3 * c.ranks(); ++i)
+      expected.push_back(i % c.ranks());
   });
-  std::vector<int64_t> expected;
-  for (int round = 0; round < 3; ++round)
-    for (int64_t rank = 0; rank < mesh.ranks(); ++rank)
-      expected.push_back(rank);
   EXPECT_EQ(seen, expected);
 }
+
+// What is counted is what is sent: the bytes of a ring, spread over the
+// members as evenly as whole elements allow.
+TEST(Messages, SendWhatARingWould) {
+  const Mesh mesh{{{"a", 2}, {"b", 3}}};
+  const std::vector<int64_t> counts = {6, 600}, outer = {2, 3}, inner = {6, 5};
+  for (auto kind : {CollectiveKind::AllReduce, CollectiveKind::AllGather,
+                    CollectiveKind::ReduceScatter}) {
+    std::vector<int64_t> sent, counted(6);
+    std::string message = runOverMessages(
+        mesh, {{0, 1}}, {}, 60, 512,
+        [&](Communicator &c) {
+          Call call(kind, 0, MT_F32, c.rank());
+          call.counts = kind == CollectiveKind::AllReduce ? counts.data() : 0;
+          call.outer = call.counts ? nullptr : outer.data();
+          call.inner = call.counts ? nullptr : inner.data();
+          for (size_t t = 0; t < 2; ++t)
+            call.add(600, 600);
+          call.run(c);
+          counted[size_t(c.rank())] = ringBytes(call, 6);
+        },
+        &sent);
+    EXPECT_EQ(message, "");
+    EXPECT_EQ(sent, counted) << kindName(kind);
+  }
+}
+
+/// Leaves MPI after the last test.
+class LeaveJob : public testing::Environment {
+public:
+  void TearDown() override {
+    if (isLaunched())
+      joinedJob().finish();
+  }
+};
+[[maybe_unused]] testing::Environment *const leaveJob =
+    testing::AddGlobalTestEnvironment(new LeaveJob);
 
 INSTANTIATE_TEST_SUITE_P(All, Collectives, testing::ValuesIn(cases()),
                          caseName);

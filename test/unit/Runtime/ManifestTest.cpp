@@ -36,7 +36,8 @@ TEST(Manifest, ReadsWhatIsThere) {
   EXPECT_EQ(manifest.parameters[2].checkpoint.firstElement(), 4);
   EXPECT_EQ(manifest.parameters[2].checkpoint.strides(), (Shape{1, 8}));
   EXPECT_EQ(manifest.buffers[3].sharding.partial, AxisList{0});
-  EXPECT_EQ(manifest.collectives[1], "all_reduce 1 over {dp} (bias, update)");
+  EXPECT_EQ(manifest.collectives[1].text,
+            "all_reduce 1 over {dp} (bias, update)");
   EXPECT_EQ(manifest.update.arenaBytes, 128);
 }
 

@@ -10,7 +10,8 @@
 // plain gradient descent. Compiled with different macros it misbehaves:
 //
 //   ABI_VERSION   another version       OUT_OF_STEP   rank 1 calls another id
-//   STUCK         rank 1 stays away     ENTRY_FAILS   rank 0 returns 7
+//   STUCK         rank that stays away  ENTRY_FAILS   rank 0 returns 7
+//   BIAS_UNIT     another unit of a collective
 //   MANIFEST      another manifest      MICROBATCHES  how often microbatch runs
 //
 // and with RANDOM it also checks what the driver fills that buffer with.
@@ -31,6 +32,10 @@
 #endif
 #ifndef MICROBATCHES
 #define MICROBATCHES 1
+#endif
+
+#ifndef BIAS_UNIT
+#define BIAS_UNIT "bias"
 #endif
 
 #define TEXT(x) TEXT_(x)
@@ -85,9 +90,18 @@ enum {
   " \"normal\", \"mean\": 0.5, \"std\": 0.1}, \"checkpoint\":" \
   " {\"tensor\": \"model.scale\", \"shape\": [2, 8], \"transpose\": true," \
   " \"offsets\": [0, " column "], \"sizes\": [2, 4]}}"
-#define COLLECTIVE(id, name) \
+#define COLLECTIVE(id, name, dtype, bytes, executions, entry) \
   "{\"id\": " id ", \"unit\": \"" name "\", \"direction\": \"update\"," \
-  " \"kind\": \"all_reduce\", \"axes\": [\"dp\"], \"group\": 0}"
+  " \"kind\": \"all_reduce\", \"axes\": [\"dp\"], \"group\": 0," \
+  " \"tensors\": 1, \"dtype\": \"" dtype "\", \"payload_bytes\": " bytes "," \
+  " \"ring_bytes\": " RING(bytes) ", \"executions\": " executions "," \
+  " \"reason\": \"loss\", \"operation\": \"fake\", \"entry\": \"" entry "\"}"
+// What two ranks send is the payload.
+#if RANKS == 1
+#define RING(bytes) "0"
+#else
+#define RING(bytes) bytes
+#endif
 
 #ifdef RANDOM
 #define RANDOM_BUFFER \
@@ -127,8 +141,10 @@ enum {
   "{\"name\": \"update\", \"symbol\": \"fake_update\"," \
   " \"buffers\": [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]," \
   " \"arena_bytes\": 128}]," \
-  " \"collectives\": [" COLLECTIVE("0", "sums") ", " \
-  COLLECTIVE("1", "bias") ", " COLLECTIVE("2", "norm") "]}"
+  " \"collectives\": [" \
+  COLLECTIVE("0", "sums", "f64", "16", TEXT(MICROBATCHES), "microbatch") ", " \
+  COLLECTIVE("1", BIAS_UNIT, "f32", "32", "1", "update") ", " \
+  COLLECTIVE("2", "norm", "f64", "24", "1", "update") "]}"
 #endif
 // clang-format on
 
@@ -205,8 +221,8 @@ int32_t fake_update(mt_context *context, void *const *buffers, void *arena) {
     return 7;
 #endif
 #ifdef STUCK
-  if (rank == 1)
-    sleep(2);
+  if (rank == STUCK)
+    sleep(6);
 #endif
   int64_t id = 1;
 #ifdef OUT_OF_STEP

@@ -1,0 +1,190 @@
+//===- LaunchTest.cpp - jobs under mpirun ---------------------------------===//
+//
+// Runs this binary and mt-run under mpirun. MT_FAULT_ROUNDS says how often
+// ranks are killed.
+//
+//===----------------------------------------------------------------------===//
+
+#include "comm/Launch.h"
+#include "Support.h"
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+
+#include <sys/wait.h>
+
+using namespace mt::runtime;
+
+namespace {
+
+struct Outcome {
+  int code;
+  std::string said;
+};
+
+Outcome runShell(const std::string &command) {
+  Outcome outcome{-1, ""};
+  FILE *pipe = popen((command + " 2>&1 </dev/null").c_str(), "r");
+  if (!pipe)
+    return outcome;
+  std::array<char, 4096> text;
+  while (size_t size = fread(text.data(), 1, text.size(), pipe))
+    outcome.said.append(text.data(), size);
+  int status = pclose(pipe);
+  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+  return outcome;
+}
+
+size_t countOf(const std::string &text, const std::string &part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos;
+       at = text.find(part, at + 1))
+    ++count;
+  return count;
+}
+
+class Launch : public testing::Test {
+protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(mpiLibraryPath()))
+      GTEST_SKIP() << "the runtime was built without MPI";
+    if (runShell("command -v mpirun").code != 0)
+      GTEST_SKIP() << "mpirun was not found";
+    if (isLaunched())
+      GTEST_SKIP() << "runs under mpirun itself";
+  }
+  static std::string mpirun(int ranks) {
+    return "mpirun --allow-run-as-root --oversubscribe -n " +
+           std::to_string(ranks) + " ";
+  }
+  /// mt-run on a fake step.
+  std::string job(const std::string &step, const std::string &options = "") {
+    return MT_RUN " " MT_FAKE_STEPS "/" + step + ".so --data " + data + " " +
+           options + " ";
+  }
+  /// Expects a command to end at once with one message.
+  void expectFailure(const std::string &command, const std::string &message) {
+    auto start = std::chrono::steady_clock::now();
+    Outcome outcome = runShell(command);
+    std::chrono::duration<double> seconds =
+        std::chrono::steady_clock::now() - start;
+    EXPECT_EQ(outcome.code, 1) << outcome.said;
+    EXPECT_LT(seconds.count(), 10);
+    expectContains(outcome.said, "mt-run: error: " + message);
+    EXPECT_EQ(countOf(outcome.said, "mt-run: error: "), 1u) << outcome.said;
+  }
+
+  TemporaryFolder folder;
+  std::string data = folder.write("text.txt", std::string(300, '\3'));
+};
+
+class LaunchConformance : public Launch,
+                          public testing::WithParamInterface<int> {};
+
+TEST_P(LaunchConformance, OnProcesses) {
+  Outcome outcome =
+      runShell(mpirun(GetParam()) + "/proc/" + std::to_string(getpid()) +
+               "/exe --gtest_brief=1 --gtest_filter='*/Collectives.*mpi*'");
+  EXPECT_EQ(outcome.code, 0) << outcome.said;
+  // Every rank runs every case.
+  EXPECT_EQ(countOf(outcome.said, "[  PASSED  ]"), size_t(GetParam()));
+  EXPECT_EQ(countOf(outcome.said, "[  PASSED  ] 0 tests"), 0u);
+}
+INSTANTIATE_TEST_SUITE_P(All, LaunchConformance,
+                         testing::Values(1, 2, 3, 4, 6, 8));
+
+TEST_F(Launch, TrainsTheSameAsThreads) {
+  std::string options = "--steps 3 --save " + folder.path("threads");
+  Outcome threads = runShell(job("fake2", options));
+  options = "--steps 3 --save " + folder.path("processes") + " --log " +
+            folder.path("log.jsonl") + " --ranks 2";
+  Outcome processes = runShell(mpirun(2) + job("fake2", options));
+  EXPECT_EQ(processes.code, 0) << processes.said;
+  EXPECT_EQ(folder.read("processes/model.safetensors"),
+            folder.read("threads/model.safetensors"));
+  // Rank 0 alone speaks and writes.
+  EXPECT_EQ(countOf(processes.said, "step 3/3  loss "), 1u);
+  EXPECT_EQ(countOf(folder.read("log.jsonl"), "\n"), 3u);
+}
+
+TEST_F(Launch, OneRankSaysWhatIsWrongWithAll) {
+  expectFailure(mpirun(3) + job("fake2"),
+                MT_FAKE_STEPS "/fake2.so: expected 2 processes, one a rank of "
+                              "the step's mesh, found 3");
+  expectFailure(mpirun(2) + job("fake2", "--ranks 3"),
+                "--ranks: expected the 2 ranks of the step's mesh, found 3");
+  expectFailure(mpirun(2) + job("fake2", "--steps 0"),
+                "--steps: expected an integer of at least 1, found '0'");
+}
+
+TEST_F(Launch, NamesTheRankThatHasAnotherSetUp) {
+  std::string other = ": -n 1 ";
+  expectFailure(mpirun(1) + job("fake2") + other + job("fake2-other"),
+                "rank 1: expected collective all_reduce 1 over {dp} (bias, "
+                "update), 1 x f32, 32 bytes, 1 times a step as on rank 0, "
+                "found all_reduce 1 "
+                "over {dp} (other, update), 1 x f32, 32 bytes");
+  expectFailure(mpirun(1) + job("fake2") + other + job("fake2-microbatches"),
+                "rank 1: expected collective all_reduce 0 over {dp} (sums, "
+                "update), 1 x f64, 16 bytes, 1 times a step as on rank 0, "
+                "found all_reduce 0 over {dp} (sums, update), 1 x f64, 16 "
+                "bytes, 2 times a step");
+  expectFailure(mpirun(1) + job("fake2-microbatches") + other +
+                    job("fake-random"),
+                "rank 1: expected the manifest's buffers hash 0x");
+  expectFailure(mpirun(1) + job("fake2") + other + job("fake2", "--seed 5"),
+                "rank 1: expected --seed 0 as on rank 0, found 5");
+  expectFailure(mpirun(1) + job("fake2") + other + job("fake2", "--lr 0.5"),
+                "rank 1: expected --lr 0.001 as on rank 0, found 0.5");
+  expectFailure(mpirun(1) + job("fake2") + other + job("none"),
+                "rank 1: " MT_FAKE_STEPS "/none.so: expected a file");
+  expectFailure(mpirun(1) + job("fake2") + other + job("fake2", "--steps x"),
+                "rank 1: --steps: expected an integer");
+}
+
+TEST_F(Launch, NamesTheRankThatFails) {
+  std::string step = MT_FAKE_STEPS;
+  expectFailure(mpirun(2) + job("fake-out-of-step"),
+                step + "/fake-out-of-step.so: out of step: rank 0 is at "
+                       "all_reduce 1 over {dp} (bias, update), rank 1 is at "
+                       "all_reduce 2 over {dp} (norm, update)");
+  expectFailure(mpirun(2) + job("fake-stuck", "--timeout 0.3"),
+                step + "/fake-stuck.so: rank 0: expected all ranks at "
+                       "all_reduce 1 over {dp} (bias, update) within 0.3 s, "
+                       "found missing: rank 1");
+  expectFailure(mpirun(2) + job("fake-entry-fails"),
+                step + "/fake-entry-fails.so: rank 0: expected entry update to "
+                       "return 0, found 7");
+  // The one that is to report is the one that is away.
+  expectFailure(mpirun(2) + job("fake-stuck-first", "--timeout 0.3"),
+                step + "/fake-stuck-first.so: rank 1: expected all ranks at "
+                       "all_reduce 1 over {dp} (bias, update) within 0.3 s, "
+                       "found missing: rank 0");
+}
+
+TEST_F(Launch, SaysThatMpiIsMissing) {
+  // Another place for the runtime, without what needs MPI beside it.
+  std::filesystem::copy(std::filesystem::path(mpiLibraryPath())
+                            .replace_filename("libmt_runtime.so"),
+                        folder.path("libmt_runtime.so"));
+  expectFailure("env LD_LIBRARY_PATH=" + folder.name() + " " + mpirun(2) +
+                    job("fake2"),
+                "under a launcher (OMPI_COMM_WORLD_RANK is set): expected " +
+                    folder.path("libmt_runtime_mpi.so") +
+                    ", the runtime built with MPI, found none");
+}
+
+// mpirun ends the others where one is killed; where it does not, they find out.
+TEST_F(Launch, EndsWhereARankIsKilled) {
+  const char *asked = std::getenv("MT_FAULT_ROUNDS");
+  for (const char *options : {"", "MPIRUN_OPTIONS=--enable-recovery "}) {
+    Outcome outcome = runShell(
+        std::string("env ") + options + "bash " MT_TOOL_INPUTS "/kills.sh " +
+        (asked ? asked : "3") + " 2 " + job("fake2", "--steps 100000000"));
+    EXPECT_EQ(outcome.code, 0) << outcome.said;
+    std::printf("%s%s", options, outcome.said.c_str());
+  }
+}
+
+} // namespace
