@@ -101,7 +101,8 @@ static Value addToRow(ImplicitLocOpBuilder &b, Value table, Value index,
       ArrayRef<OpFoldResult>{b.getIndexAttr(1), b.getIndexAttr(1)});
 }
 
-/// One row of the cotangent after the other is added to its id's row.
+/// One row of the cotangent after the other is added to its id's row, save
+/// those of the padding.
 static Results lowerEmbeddingGrad(EmbeddingGradOp op, ImplicitLocOpBuilder &b) {
   RankedTensorType type = getTensorType(op.getResult());
   Type sumType = getComputeType(type.getElementType());
@@ -109,7 +110,10 @@ static Results lowerEmbeddingGrad(EmbeddingGradOp op, ImplicitLocOpBuilder &b) {
   auto addRow = [&](SmallVectorImpl<Value> &indices, Value table) -> Value {
     Scalar id(b, tensor::ExtractOp::create(b, op.getIds(), indices));
     auto [isInside, row] = locateRow(id, offset, type.getDimSize(0));
-    auto choice = scf::IfOp::create(b, table.getType(), isInside.value,
+    Scalar counts = isInside;
+    if (std::optional<uint64_t> padding = op.getPadding())
+      counts = counts & !(id == id.like(double(*padding)));
+    auto choice = scf::IfOp::create(b, table.getType(), counts.value,
                                     /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(choice.thenBlock());

@@ -39,6 +39,7 @@ void EmbeddingOp::buildGradient(GradientBuilder &g) {
     return;
   auto grad = g.create<EmbeddingGradOp>(
       {getTable()}, {g.getPrimal(getIds()), g.getCotangent(0)});
+  grad.setPaddingAttr(getPaddingAttr());
   g.contribute(1, grad.getResult());
 }
 

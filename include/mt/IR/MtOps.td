@@ -92,6 +92,7 @@ def Mt_EmbeddingOp : Mt_ModelOp<"embedding",
     `result[..., :] = table[ids[...], :]`. Where the vocabulary is sharded, a
     device looks up the ids of its own rows and holds zeros for the others:
     the result is a partial sum (Megatron-LM's vocabulary-parallel embedding).
+    The lookups of the id `padding` have no part in the table's gradient.
 
     ```mlir
     %y = mt.embedding %ids, %table
@@ -99,7 +100,7 @@ def Mt_EmbeddingOp : Mt_ModelOp<"embedding",
     ```
   }];
   let arguments = (ins Mt_IndexTensor:$ids, Mt_FloatTensor:$table,
-                       Optional<Index>:$offset);
+                       Optional<Index>:$offset, OptionalAttr<I64Attr>:$padding);
   let results = (outs Mt_FloatTensor:$result);
 }
 
@@ -107,12 +108,12 @@ def Mt_EmbeddingGradOp : Mt_GradOp<"embedding_grad",
     [DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
   let summary = "gradient of a table that `mt.embedding` read";
   let description = [{
-    `result[v, :] = sum of cotangent[...] where ids[...] = v`. The vocabulary
-    may be sharded in the result; then every device of that axis needs the
-    whole cotangent.
+    `result[v, :] = sum of cotangent[...] where ids[...] = v`, zeros where v is
+    `padding`. The vocabulary may be sharded in the result; then every device of
+    that axis needs the whole cotangent.
   }];
   let arguments = (ins Mt_IndexTensor:$ids, Mt_FloatTensor:$cotangent,
-                       Optional<Index>:$offset);
+                       Optional<Index>:$offset, OptionalAttr<I64Attr>:$padding);
   let results = (outs Mt_FloatTensor:$result);
 }
 

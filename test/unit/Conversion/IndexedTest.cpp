@@ -11,14 +11,13 @@ static const std::string shard = "%o = arith.constant 4 : index\n";
 static const Values ids = {0, 4, 7, 5, 9, 4};
 
 TEST(Indexed, Positions) {
-  check({"() -> (tensor<4xi32>, tensor<4xi64>)",
-         shard + "%p = mt.positions : () -> tensor<4xi32>\n"
-                 "%q = mt.positions %o : (index) -> tensor<4xi64>\n"
-                 "return %p, %q : tensor<4xi32>, tensor<4xi64>",
-         {},
-         [](const Operands &) {
-           return Operands{{0, 1, 2, 3}, {4, 5, 6, 7}};
-         }});
+  check(
+      {"() -> (tensor<4xi32>, tensor<4xi64>)",
+       shard + "%p = mt.positions : () -> tensor<4xi32>\n"
+               "%q = mt.positions %o : (index) -> tensor<4xi64>\n"
+               "return %p, %q : tensor<4xi32>, tensor<4xi64>",
+       {},
+       [](const Operands &) { return Operands{{0, 1, 2, 3}, {4, 5, 6, 7}}; }});
 }
 
 TEST(Indexed, EmbeddingOfAWholeTable) {
@@ -73,6 +72,22 @@ TEST(Indexed, EmbeddingGradAddsEqualIds) {
              return Operands{whole};
            }});
   }
+}
+
+TEST(Indexed, EmbeddingGradLeavesOutPadding) {
+  check({"(%i: tensor<2x3xi32>, %d: tensor<2x3x3xT>) -> tensor<10x3xT>",
+         "%g = mt.embedding_grad %i, %d {padding = 5 : i64} : "
+         "(tensor<2x3xi32>, tensor<2x3x3xT>) -> tensor<10x3xT>\n"
+         "return %g : tensor<10x3xT>",
+         {ids, makeValues(18, 1)},
+         [&](const Operands &v) {
+           Values whole(30, 0.0);
+           for (size_t t = 0; t < 6; ++t)
+             for (size_t h = 0; h < 3; ++h)
+               if (v[0][t] != 5)
+                 whole[size_t(v[0][t]) * 3 + h] += v[1][t * 3 + h];
+           return Operands{whole};
+         }});
 }
 
 TEST(Indexed, PickAndItsGradient) {
