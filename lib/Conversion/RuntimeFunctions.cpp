@@ -56,8 +56,8 @@ LLVM::LLVMFunctionType mt::getRuntimeType(MLIRContext *context,
 
 bool mt::isLibmFunction(StringRef name) {
   return llvm::StringSwitch<bool>(name)
-      .Cases({"exp", "log", "tanh", "erf", "pow"}, true)
-      .Cases({"expf", "logf", "tanhf", "erff", "powf"}, true)
+      .Cases({"exp", "log", "tanh", "erf", "pow", "sin", "cos"}, true)
+      .Cases({"expf", "logf", "tanhf", "erff", "powf", "sinf", "cosf"}, true)
       .Default(false);
 }
 
