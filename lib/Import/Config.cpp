@@ -2,6 +2,7 @@
 
 #include "mt/Import/Config.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -78,13 +79,24 @@ FailureOr<Config> Config::read(StringRef path, std::string &error) {
 }
 
 const json *Config::find(StringRef key) const {
-  auto it = object->find(key.str());
-  return it == object->end() ? nullptr : &*it;
+  const json *value = object.get();
+  for (StringRef part : llvm::split(key, '.')) {
+    auto it = value->find(part.str());
+    if (it == value->end())
+      return nullptr;
+    value = &*it;
+  }
+  return value;
 }
 
 bool Config::has(StringRef key) const {
   const json *value = find(key);
   return value && !value->is_null();
+}
+
+bool Config::hasObject(StringRef key) const {
+  const json *value = find(key);
+  return value && value->is_object() && !value->empty();
 }
 
 std::string Config::show(StringRef key) const {
@@ -103,17 +115,26 @@ void Config::failExpecting(StringRef key, const Twine &expected) {
 
 int64_t Config::getSize(StringRef key, std::optional<int64_t> byDefault,
                         int64_t maximum) {
+  return getInteger(key, 1, maximum, byDefault);
+}
+
+int64_t Config::getInteger(StringRef key, int64_t minimum, int64_t maximum,
+                           std::optional<int64_t> byDefault) {
   const json *value = find(key);
   if (!value && byDefault)
     return *byDefault;
-  // Unsigned first: an integer beyond int64_t is none that is allowed.
-  if (value && value->is_number_unsigned()) {
-    uint64_t size = value->get<uint64_t>();
-    if (size >= 1 && size <= uint64_t(maximum))
-      return int64_t(size);
+  // An integer beyond int64_t is none that is allowed.
+  bool fits = value && value->is_number_integer() &&
+              !(value->is_number_unsigned() &&
+                value->get<uint64_t>() > uint64_t(INT64_MAX));
+  if (fits) {
+    int64_t integer = value->get<int64_t>();
+    if (integer >= minimum && integer <= maximum)
+      return integer;
   }
-  failExpecting(key, "an integer from 1 to " + Twine(maximum));
-  return 1;
+  failExpecting(key,
+                "an integer from " + Twine(minimum) + " to " + Twine(maximum));
+  return minimum;
 }
 
 double Config::getNumber(StringRef key, double byDefault) {
@@ -127,6 +148,19 @@ double Config::getNumber(StringRef key, double byDefault) {
   }
   failExpecting(key, "a number of at least 0");
   return byDefault;
+}
+
+double Config::getPositive(StringRef key, std::optional<double> byDefault) {
+  const json *value = find(key);
+  if (!value && byDefault)
+    return *byDefault;
+  if (value && value->is_number()) {
+    double number = value->get<double>();
+    if (std::isfinite(number) && number > 0)
+      return number;
+  }
+  failExpecting(key, "a number above 0");
+  return 1;
 }
 
 bool Config::getFlag(StringRef key, bool byDefault) {
@@ -148,4 +182,17 @@ std::string Config::getString(StringRef key,
     return value->get<std::string>();
   failExpecting(key, "a string");
   return "";
+}
+
+std::vector<std::string> Config::getStrings(StringRef key) {
+  if (!has(key))
+    return {};
+  const json *value = find(key);
+  bool fits = value->is_array() && llvm::all_of(*value, [](const json &item) {
+                return item.is_string();
+              });
+  if (fits)
+    return value->get<std::vector<std::string>>();
+  failExpecting(key, "a list of strings");
+  return {};
 }

@@ -21,7 +21,9 @@ struct Family {
 };
 } // namespace
 
-static constexpr Family families[] = {{"gpt2", buildGpt2}};
+static constexpr Family families[] = {
+    {"gpt2", buildGpt2},   {"llama", buildLlama}, {"mistral", buildLlama},
+    {"qwen2", buildLlama}, {"qwen3", buildLlama}, {"bert", buildBert}};
 
 static const Family *findFamily(Config &config) {
   std::string modelType = config.getString("model_type", "");
@@ -45,11 +47,12 @@ static void checkOptions(Config &config, const ImportOptions &options) {
                 Twine(*options.sequence));
   if (options.dtype != "f32" && options.dtype != "f64")
     config.fail("--dtype: expected f32 or f64, found '" + options.dtype + "'");
-  if (options.dropout && *options.dropout != 0) {
+  if (options.dropout && !(*options.dropout >= 0 && *options.dropout < 1)) {
     std::string text;
     llvm::raw_string_ostream(text) << llvm::format("%g", *options.dropout);
-    config.fail(
-        "--dropout: expected 0, since dropout is not supported, found " + text);
+    config.fail("--dropout: expected a number of at least 0 and below 1, "
+                "found " +
+                text);
   }
 }
 

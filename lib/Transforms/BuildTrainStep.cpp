@@ -7,6 +7,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace mt {
 #define GEN_PASS_DEF_BUILDTRAINSTEP
@@ -51,7 +52,29 @@ private:
 };
 } // namespace
 
+/// Results without roles may be the loss' parts; those with other roles show
+/// that there is none.
+static LogicalResult checkHasLoss(func::FuncOp function) {
+  SmallVector<StringRef> names;
+  for (unsigned i = 0; i < function.getNumResults(); ++i) {
+    auto role = function.getResultAttrOfType<StringAttr>(i, attr::role);
+    auto name = function.getResultAttrOfType<StringAttr>(i, attr::name);
+    if (role && role == "loss_sum")
+      return success();
+    if (role && name)
+      names.push_back(name.getValue());
+  }
+  if (names.empty())
+    return success();
+  return function.emitError()
+         << "expected a result of role 'loss_sum', found '"
+         << llvm::join(names, "', '")
+         << "': a model without a loss has no training step";
+}
+
 LogicalResult TrainStep::findLoss() {
+  if (failed(checkHasLoss(function)))
+    return failure();
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
     auto role = function.getResultAttrOfType<StringAttr>(i, attr::role);
     if (role && role == "loss_sum")

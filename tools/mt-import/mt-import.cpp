@@ -48,7 +48,8 @@ static std::string oneLine(StringRef text) {
 /// Returns the exit code if there is nothing to import.
 static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
   mt::ImportOptions &options = arguments.options;
-  CLI::App app("Writes a Hugging Face model as a module of the mt dialect.",
+  CLI::App app("Writes a Hugging Face model as a module of the mt dialect: "
+               "gpt2, llama, mistral, qwen2, qwen3 or bert.",
                "mt-import");
   std::string batch, sequence, dropout;
   app.add_option("MODEL", arguments.model,
@@ -58,7 +59,7 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
                  "tokens in a sequence (as many as the model has positions)");
   app.add_option("--dtype", options.dtype, "element type, f32 or f64 (f32)");
   app.add_option("--dropout", dropout,
-                 "dropout in place of the configuration's: 0");
+                 "dropout in place of all the configuration's; 0 for none");
   app.add_option("-o,--output", arguments.output,
                  "where to write (- for standard output)");
   try {

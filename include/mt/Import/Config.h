@@ -12,12 +12,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace mt {
 
-/// The keys of a config.json. A getter that finds something else than it
-/// expects records a message and returns a harmless value, so that a family
-/// reads all its keys and asks `failed` once. The first message is kept.
+/// The keys of a config.json; `a.b` is the key b of the object a. A getter that
+/// finds something else than it expects records a message and returns a
+/// harmless value, so that a family reads all its keys and asks `failed` once.
+/// The first message is kept.
 class Config {
 public:
   /// Sizes beyond this are mistakes, and would overflow elsewhere.
@@ -30,17 +32,29 @@ public:
 
   /// Whether the key is there and not null.
   bool has(llvm::StringRef key) const;
+  /// Whether the key is there, even if it is null.
+  bool hasKey(llvm::StringRef key) const { return find(key); }
+  /// Whether the key is there and is an object that is not empty.
+  bool hasObject(llvm::StringRef key) const;
 
   /// An integer from 1 to `maximum`; an error where it is missing and has no
   /// `byDefault`.
   int64_t getSize(llvm::StringRef key,
                   std::optional<int64_t> byDefault = std::nullopt,
                   int64_t maximum = maximumSize);
+  /// An integer from `minimum` to `maximum`.
+  int64_t getInteger(llvm::StringRef key, int64_t minimum, int64_t maximum,
+                     std::optional<int64_t> byDefault = std::nullopt);
   /// A finite number of at least 0.
   double getNumber(llvm::StringRef key, double byDefault);
+  /// A finite number above 0.
+  double getPositive(llvm::StringRef key,
+                     std::optional<double> byDefault = std::nullopt);
   bool getFlag(llvm::StringRef key, bool byDefault);
   std::string getString(llvm::StringRef key,
                         std::optional<std::string> byDefault = std::nullopt);
+  /// A list of strings; empty where it is missing or null.
+  std::vector<std::string> getStrings(llvm::StringRef key);
 
   /// The key's value as JSON, shortened; "none" where it is missing.
   std::string show(llvm::StringRef key) const;

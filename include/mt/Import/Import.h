@@ -4,10 +4,12 @@
 // whose arguments are the inputs and the parameters, whose body is one unit a
 // part of the model, and whose results are the sum of the token losses and
 // their number. Weights are not read: each parameter says where it lies in the
-// checkpoint.
+// checkpoint. A model that drops has one more argument, which its random
+// numbers come from.
 //
 // A family of models is one file: it reads its keys of the Config, checks
-// them, and builds units with a ModelBuilder.
+// them, and builds units with a ModelBuilder. What families share is in
+// FamilyConfig.h and in UnitBuilder.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,9 +46,16 @@ mlir::OwningOpRef<mlir::ModuleOp> importModel(mlir::MLIRContext *context,
                                               std::string &error);
 
 /// The families. Each returns null after recording in `config` what is wrong.
+mlir::OwningOpRef<mlir::ModuleOp> buildBert(mlir::MLIRContext *context,
+                                            Config &config,
+                                            const ImportOptions &options);
 mlir::OwningOpRef<mlir::ModuleOp> buildGpt2(mlir::MLIRContext *context,
                                             Config &config,
                                             const ImportOptions &options);
+/// And mistral, qwen2, qwen3.
+mlir::OwningOpRef<mlir::ModuleOp> buildLlama(mlir::MLIRContext *context,
+                                             Config &config,
+                                             const ImportOptions &options);
 
 } // namespace mt
 
