@@ -4,6 +4,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 
 using namespace mlir;
 using namespace mt;
@@ -132,6 +133,33 @@ void UnitOp::build(OpBuilder &builder, OperationState &state, StringRef name,
   Block *body = &state.addRegion()->emplaceBlock();
   for (Value input : inputs)
     body->addArgument(input.getType(), input.getLoc());
+}
+
+Value mt::getRoot(Value value) {
+  while (true) {
+    if (auto unit = value.getDefiningOp<UnitOp>()) {
+      unsigned number = cast<OpResult>(value).getResultNumber();
+      value = unit.getYield().getValues()[number];
+      continue;
+    }
+    auto argument = dyn_cast<BlockArgument>(value);
+    auto unit = argument ? dyn_cast<UnitOp>(argument.getOwner()->getParentOp())
+                         : UnitOp();
+    if (!unit)
+      return value;
+    value = unit.getInputs()[argument.getArgNumber()];
+  }
+}
+
+ParameterAttr mt::getParameter(Value value) {
+  auto argument = dyn_cast<BlockArgument>(getRoot(value));
+  if (!argument)
+    return {};
+  auto function =
+      dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+  return function ? function.getArgAttrOfType<ParameterAttr>(
+                        argument.getArgNumber(), attr::parameter)
+                  : ParameterAttr();
 }
 
 YieldOp UnitOp::getYield() {

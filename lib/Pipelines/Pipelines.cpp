@@ -28,6 +28,9 @@ static void annotate(OpPassManager &pm, const PipelineOptions &options) {
     return;
   AnnotateShardingsOptions annotateOptions;
   annotateOptions.mesh = options.mesh;
+  annotateOptions.dataAxes = options.dataAxes;
+  annotateOptions.tensorAxis = options.tensorAxis;
+  annotateOptions.sharding = options.sharding;
   annotateOptions.sequenceParallel = options.sequenceParallel;
   annotateOptions.vocabularyParallel = options.vocabularyParallel;
   pm.addPass(createAnnotateShardings(annotateOptions));
@@ -76,6 +79,8 @@ void mt::buildPipeline(OpPassManager &pm, const PipelineOptions &options) {
           {"annotated", "sharded", "differentiated", "placed", "local"},
           StringRef(options.stopAfter)))
     return pm.addPass(createVerifyPhase({options.stopAfter}));
+  if (options.microbatches != 1)
+    pm.addPass(createSplitMicrobatches({options.microbatches}));
   // Because a user may annotate a part and leave the rest to the strategy.
   endPhase(pm, sharded ? "annotated" : "dense");
   if (sharded) {

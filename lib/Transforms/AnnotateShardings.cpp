@@ -1,6 +1,7 @@
 //===- AnnotateShardings.cpp - a strategy as layouts ----------------------===//
 
 #include "ArgumentAttrs.h"
+#include "Strategy.h"
 #include "mt/Transforms/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -18,14 +19,6 @@ using namespace mlir;
 using namespace mt;
 
 namespace {
-/// What a strategy's options come to on a mesh.
-struct Strategy {
-  MeshAttr mesh;
-  std::optional<Axis> data, tensor;
-  bool sequenceParallel;
-  bool vocabularyParallel;
-};
-
 /// A dimension of a value.
 struct Place {
   Value value;
@@ -51,17 +44,24 @@ private:
     /// Every place on the way, with the op that it belongs to.
     SmallVector<std::pair<Operation *, Place>> places;
     bool reachesLoss = false;
+    /// The axes of the places and parameters.
+    AxisList axes;
+  };
+  /// A place still to be followed. Behind attention the features of keys and
+  /// values are those of the queries, which have a walk of their own.
+  struct Step {
+    Place place;
+    bool isBehindKeys = false;
   };
 
   void collectOps();
-  Value getRoot(Value value);
-  bool isParameter(Value root);
   Walk walkFeatures(Place start);
-  void visitUse(OpOperand &use, unsigned dim, Walk &walk,
-                SmallVectorImpl<Place> &worklist);
-  LogicalResult shard(Place place, Operation *op, Axis axis);
+  void visitUse(OpOperand &use, const Step &step, Walk &walk,
+                SmallVectorImpl<Step> &worklist);
+  LogicalResult shard(Place place, Operation *op, ArrayRef<Axis> axes);
   LogicalResult shardWalk(const Walk &walk);
   LogicalResult annotateLinears();
+  EmbeddingOp findTokenEmbedding();
   LogicalResult annotateEmbeddings();
   void constrainPartials();
   LogicalResult constrain(Value value);
@@ -78,25 +78,6 @@ private:
   llvm::SetVector<Value> partials;
 };
 } // namespace
-
-Value Annotation::getRoot(Value value) {
-  while (auto argument = dyn_cast<BlockArgument>(value)) {
-    auto unit = dyn_cast<UnitOp>(argument.getOwner()->getParentOp());
-    if (!unit)
-      return value;
-    value = unit.getInputs()[argument.getArgNumber()];
-  }
-  if (auto unit = value.getDefiningOp<UnitOp>())
-    return getRoot(
-        unit.getYield().getValues()[cast<OpResult>(value).getResultNumber()]);
-  return value;
-}
-
-bool Annotation::isParameter(Value root) {
-  auto argument = dyn_cast<BlockArgument>(root);
-  return argument &&
-         function.getArgAttr(argument.getArgNumber(), attr::parameter);
-}
 
 /// The uses of a value by ops that are no structure: through units.
 static void forEachUse(Value value, function_ref<void(OpOperand &)> fn) {
@@ -115,9 +96,9 @@ static void forEachUse(Value value, function_ref<void(OpOperand &)> fn) {
 // Column and row pairs
 //===----------------------------------------------------------------------===//
 
-/// Follows the features at `dim` of a used value through one op.
-void Annotation::visitUse(OpOperand &use, unsigned dim, Walk &walk,
-                          SmallVectorImpl<Place> &worklist) {
+/// Follows the features of a used value through one op.
+void Annotation::visitUse(OpOperand &use, const Step &step, Walk &walk,
+                          SmallVectorImpl<Step> &worklist) {
   Operation *op = use.getOwner();
   if (op->hasTrait<LossPart>())
     walk.reachesLoss = true;
@@ -127,7 +108,8 @@ void Annotation::visitUse(OpOperand &use, unsigned dim, Walk &walk,
   ShardingRule rule = ruled.getShardingRule();
   if (use.getOperandNumber() >= rule.getNumOperands())
     return;
-  unsigned factor = rule.operands[use.getOperandNumber()][dim].front();
+  unsigned factor =
+      rule.operands[use.getOperandNumber()][step.place.dim].front();
   if (auto linear = dyn_cast<LinearOp>(op);
       linear && rule.factors[factor].reduction) {
     walk.ends.push_back(linear);
@@ -135,6 +117,12 @@ void Annotation::visitUse(OpOperand &use, unsigned dim, Walk &walk,
   }
   if (rule.factors[factor].whole)
     return;
+  bool isBehindKeys = step.isBehindKeys;
+  if (auto attention = dyn_cast<AttentionOp>(op);
+      attention && use.get() != attention.getQuery()) {
+    walk.axes = strategy.getKeyHeadAxes(attention);
+    isBehindKeys = true;
+  }
   auto forEachDim = [&](const TensorFactors &tensor, auto fn) {
     for (auto [position, factors] : llvm::enumerate(tensor))
       if (!factors.empty() && factors.front() == factor)
@@ -142,12 +130,13 @@ void Annotation::visitUse(OpOperand &use, unsigned dim, Walk &walk,
   };
   for (auto [tensor, result] : llvm::zip(rule.results, op->getResults()))
     forEachDim(tensor, [&](unsigned position) {
-      walk.places.push_back({op, {result, position}});
-      worklist.push_back({result, position});
+      if (!isBehindKeys)
+        walk.places.push_back({op, {result, position}});
+      worklist.push_back({{result, position}, isBehindKeys});
     });
   for (auto [index, tensor] : llvm::enumerate(rule.operands)) {
     Value root = getRoot(op->getOperand(index));
-    if (isParameter(root))
+    if (getParameter(root) && !isBehindKeys)
       forEachDim(tensor, [&](unsigned position) {
         walk.parameters.push_back({root, position});
       });
@@ -156,25 +145,27 @@ void Annotation::visitUse(OpOperand &use, unsigned dim, Walk &walk,
 
 Annotation::Walk Annotation::walkFeatures(Place start) {
   Walk walk;
-  SmallVector<Place> worklist{start}, seen;
+  walk.axes = strategy.tensor;
+  SmallVector<Step> worklist{{start}};
+  SmallVector<Place> seen;
   while (!worklist.empty()) {
-    Place place = worklist.pop_back_val();
-    if (llvm::is_contained(seen, place))
+    Step step = worklist.pop_back_val();
+    if (llvm::is_contained(seen, step.place))
       continue;
-    seen.push_back(place);
-    forEachUse(place.value, [&](OpOperand &use) {
-      visitUse(use, place.dim, walk, worklist);
-    });
+    seen.push_back(step.place);
+    forEachUse(step.place.value,
+               [&](OpOperand &use) { visitUse(use, step, walk, worklist); });
   }
   return walk;
 }
 
-/// Checks that `axis` divides the dimension, and of a parameter or input notes
+/// Checks that `axes` divide the dimension, and of a parameter or input notes
 /// that it is sharded so.
-LogicalResult Annotation::shard(Place place, Operation *op, Axis axis) {
-  int64_t size =
-      cast<RankedTensorType>(place.value.getType()).getShape()[place.dim];
-  int64_t shards = strategy.mesh.getAxisSize(axis);
+LogicalResult Annotation::shard(Place place, Operation *op,
+                                ArrayRef<Axis> axes) {
+  auto type = cast<RankedTensorType>(place.value.getType());
+  int64_t size = type.getShape()[place.dim];
+  int64_t shards = strategy.mesh.getSize(axes);
   if (size % shards != 0) {
     InFlightDiagnostic diag =
         mlir::emitError(op ? op->getLoc() : place.value.getLoc());
@@ -188,37 +179,29 @@ LogicalResult Annotation::shard(Place place, Operation *op, Axis axis) {
     else
       diag << "the result of '" << op->getName() << "'";
     diag << " has size " << size << ", which is not divisible by " << shards
-         << ", the size of axis '" << strategy.mesh.getAxisName(axis) << "'";
-    std::string sizes;
-    for (int64_t divisor = 1; divisor <= std::min<int64_t>(size, 4096);
-         ++divisor)
-      if (size % divisor == 0)
-        sizes += (sizes.empty() ? "" : ", ") + std::to_string(divisor);
-    diag.attachNote() << "sizes of the axis that divide it: " << sizes
-                      << "; nearest sizes of the dimension: "
-                      << size / shards * shards << " and "
-                      << (size / shards + 1) * shards;
+         << ", the size of " << describeAxes(strategy.mesh, axes);
+    attachNearestSizes(diag, size, shards);
     return failure();
   }
   if (!isa<BlockArgument>(place.value))
     return success();
-  auto [entry, inserted] = layouts.try_emplace(
-      place.value,
-      Sharding::replicated(
-          strategy.mesh,
-          cast<RankedTensorType>(place.value.getType()).getRank()));
-  AxisList &axes = entry->second.dims[place.dim];
-  if (entry->second.isReplicatedOn(axis))
-    axes.push_back(axis);
+  Sharding &layout =
+      layouts
+          .try_emplace(place.value,
+                       Sharding::replicated(strategy.mesh, type.getRank()))
+          .first->second;
+  for (Axis axis : axes)
+    if (layout.isReplicatedOn(axis))
+      layout.dims[place.dim].push_back(axis);
   return success();
 }
 
 LogicalResult Annotation::shardWalk(const Walk &walk) {
   for (auto &[op, place] : walk.places)
-    if (failed(shard(place, op, *strategy.tensor)))
+    if (failed(shard(place, op, walk.axes)))
       return failure();
   for (const Place &place : walk.parameters)
-    if (failed(shard(place, nullptr, *strategy.tensor)))
+    if (failed(shard(place, nullptr, walk.axes)))
       return failure();
   return success();
 }
@@ -238,36 +221,53 @@ LogicalResult Annotation::annotateLinears() {
         !walk.ends.empty() && llvm::none_of(walk.ends, [&](LinearOp end) {
           return columns.contains(end);
         });
-    if (!isParameter(weight) || !(pair || head) ||
+    if (!getParameter(weight) || !(pair || head) ||
         (head && !strategy.vocabularyParallel))
       continue;
     columns.insert(op);
-    if (failed(shard({weight, 0}, op, *strategy.tensor)) ||
-        failed(shardWalk(walk)))
+    if (failed(shard({weight, 0}, op, walk.axes)) || failed(shardWalk(walk)))
       return failure();
     for (LinearOp end : walk.ends) {
       if (!rows.insert(end))
         continue;
       partials.insert(end.getResult());
       Value rowWeight = getRoot(end.getWeight());
-      if (isParameter(rowWeight) &&
-          failed(shard({rowWeight, 1}, end, *strategy.tensor)))
+      if (getParameter(rowWeight) &&
+          failed(shard({rowWeight, 1}, end, strategy.tensor)))
         return failure();
     }
   }
   return success();
 }
 
-/// Token embeddings; tables that are read by position stay whole.
+/// Of the embeddings of inputs the one with most rows: a vocabulary. Tables
+/// that are read by position, and small ones such as BERT's token types, stay
+/// whole.
+EmbeddingOp Annotation::findTokenEmbedding() {
+  EmbeddingOp largest;
+  auto getRows = [](EmbeddingOp op) {
+    return cast<RankedTensorType>(op.getTable().getType()).getDimSize(0);
+  };
+  for (Operation *op : ops)
+    if (auto embedding = dyn_cast<EmbeddingOp>(op))
+      if (isa<BlockArgument>(getRoot(embedding.getIds())) &&
+          (!largest || getRows(largest) < getRows(embedding)))
+        largest = embedding;
+  return largest;
+}
+
 LogicalResult Annotation::annotateEmbeddings() {
+  EmbeddingOp token = findTokenEmbedding();
+  if (!token)
+    return success();
+  Value table = getRoot(token.getTable());
   for (Operation *op : ops) {
     auto embedding = dyn_cast<EmbeddingOp>(op);
-    if (!embedding || !isa<BlockArgument>(getRoot(embedding.getIds())))
+    if (!embedding || getRoot(embedding.getTable()) != table)
       continue;
     partials.insert(embedding.getResult());
-    Value table = getRoot(embedding.getTable());
-    if (strategy.vocabularyParallel && isParameter(table) &&
-        failed(shard({table, 0}, op, *strategy.tensor)))
+    if (strategy.vocabularyParallel && getParameter(table) &&
+        failed(shard({table, 0}, op, strategy.tensor)))
       return failure();
   }
   return success();
@@ -282,14 +282,14 @@ LogicalResult Annotation::annotateEmbeddings() {
 LogicalResult Annotation::constrain(Value value) {
   auto type = cast<RankedTensorType>(value.getType());
   Sharding layout(strategy.mesh, type.getRank());
-  if (strategy.data && type.getRank() > 1)
-    layout.dims[0].push_back(*strategy.data);
+  if (type.getRank() > 1)
+    llvm::append_range(layout.dims[0], strategy.data);
   if (strategy.sequenceParallel && type.getRank() > 1) {
     unsigned sequence = type.getRank() > 2 ? 1 : 0;
     if (failed(
-            shard({value, sequence}, value.getDefiningOp(), *strategy.tensor)))
+            shard({value, sequence}, value.getDefiningOp(), strategy.tensor)))
       return failure();
-    layout.dims[sequence].push_back(*strategy.tensor);
+    llvm::append_range(layout.dims[sequence], strategy.tensor);
   }
   builder.setInsertionPointAfterValue(value);
   auto op =
@@ -338,8 +338,8 @@ LogicalResult Annotation::writeArguments() {
     unsigned number = argument.getArgNumber();
     if (!type || function.getArgAttr(number, attr::sharding))
       continue;
-    if (!isParameter(argument) && strategy.data && type.getRank() > 0 &&
-        failed(shard({argument, 0}, nullptr, *strategy.data)))
+    if (isInput(function, argument) && type.getRank() > 0 &&
+        failed(shard({argument, 0}, nullptr, strategy.data)))
       return failure();
     auto entry = layouts.find(argument);
     Sharding layout = entry != layouts.end()
@@ -353,7 +353,7 @@ LogicalResult Annotation::writeArguments() {
 
 LogicalResult Annotation::run() {
   collectOps();
-  if (strategy.tensor) {
+  if (!strategy.tensor.empty()) {
     if (failed(annotateLinears()) || failed(annotateEmbeddings()))
       return failure();
     constrainPartials();
@@ -370,39 +370,21 @@ struct AnnotateShardingsPass
   using AnnotateShardingsBase::AnnotateShardingsBase;
 
   void runOnOperation() override {
-    Strategy strategy;
-    if (failed(readStrategy(strategy)))
+    StrategyOptions options;
+    options.mesh = mesh;
+    options.dataAxes = dataAxes;
+    options.tensorAxis = tensorAxis;
+    options.sharding = sharding;
+    options.sequenceParallel = sequenceParallel;
+    options.vocabularyParallel = vocabularyParallel;
+    FailureOr<Strategy> strategy = makeStrategy(getOperation(), options);
+    if (failed(strategy))
       return signalPassFailure();
-    getOperation()->setAttr(attr::mesh, strategy.mesh);
+    getOperation()->setAttr(attr::mesh, strategy->mesh);
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (!function.isDeclaration() &&
-          failed(Annotation(function, strategy).run()))
+          failed(Annotation(function, *strategy).run()))
         return signalPassFailure();
-  }
-
-private:
-  LogicalResult readStrategy(Strategy &strategy) {
-    std::string error;
-    strategy.mesh = parseMesh(&getContext(), mesh, error);
-    if (!strategy.mesh)
-      return getOperation()->emitError() << "option 'mesh': " << error;
-    strategy.data = strategy.mesh.findAxis(dataAxis);
-    strategy.tensor = strategy.mesh.findAxis(tensorAxis);
-    strategy.sequenceParallel = sequenceParallel;
-    strategy.vocabularyParallel = vocabularyParallel;
-    StringRef dataName = dataAxis.getValue(),
-              tensorName = tensorAxis.getValue();
-    for (StringAttr axis : strategy.mesh.getAxisNames())
-      if (axis != dataName && axis != tensorName)
-        return getOperation()->emitError()
-               << "no part of the strategy uses axis '" << axis.getValue()
-               << "', expected axes '" << dataName << "' and '" << tensorName
-               << "'";
-    if (sequenceParallel && !strategy.tensor)
-      return getOperation()->emitError()
-             << "sequence parallelism needs axis '" << tensorName
-             << "', the mesh has none";
-    return success();
   }
 };
 } // namespace

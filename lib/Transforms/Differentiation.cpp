@@ -126,17 +126,70 @@ private:
 };
 } // namespace mt
 
+static bool isTrainedParameter(Value value) {
+  ParameterAttr parameter = getParameter(value);
+  return parameter && parameter.getTrained();
+}
+
 /// Whether nothing but gradients of parameters is computed from the cotangent
 /// of `op`.
 bool Differentiation::feedsParametersOnly(Operation *op) {
   return llvm::all_of(op->getOperands(), [&](Value operand) {
-    if (!needed.contains(operand))
+    return !needed.contains(operand) || isTrainedParameter(operand);
+  });
+}
+
+static bool isReplicatedOn(Operation *op, ArrayRef<Axis> axes) {
+  return llvm::all_of(op->getOperands(), [&](Value operand) {
+    ShardingAttr sharding = getSharding(operand);
+    return !sharding || llvm::all_of(axes, [&](Axis axis) {
+      return Sharding(sharding).isReplicatedOn(axis);
+    });
+  });
+}
+
+/// Whether what `use` contributes to the cotangent of its value is a sum over
+/// `axes`: they shard a factor of the op's results that the value lacks.
+static bool contributesPartial(OpOperand &use, ArrayRef<Axis> axes) {
+  auto op = dyn_cast<ShardingRuleOpInterface>(use.getOwner());
+  if (!op || !isa<GradientOpInterface>(use.getOwner()))
+    return false;
+  ShardingRule rule = op.getShardingRule();
+  if (use.getOperandNumber() >= rule.getNumOperands())
+    return false;
+  auto has = [](const TensorFactors &tensor, unsigned factor) {
+    return llvm::any_of(tensor, [&](const DimFactors &dim) {
+      return llvm::is_contained(dim, factor);
+    });
+  };
+  AxisList summed;
+  for (auto [tensor, result] : llvm::zip(rule.results, op->getResults()))
+    for (auto [dim, factors] : llvm::enumerate(tensor))
+      for (unsigned factor : factors)
+        if (!has(rule.operands[use.getOperandNumber()], factor))
+          llvm::append_range(summed, getSharding(result).getDimAxes(dim));
+  return llvm::all_of(
+      axes, [&](Axis axis) { return llvm::is_contained(summed, axis); });
+}
+
+/// Whether the cotangent of `value` is reduced over `axes` whatever its use by
+/// `user` contributes.
+bool Differentiation::isReducedAnyway(Value value, Operation *user,
+                                      ArrayRef<Axis> axes) {
+  for (OpOperand &use : value.getUses())
+    if (use.getOwner() != user && contributesPartial(use, axes))
       return true;
-    auto argument = dyn_cast<BlockArgument>(operand);
-    auto unit = argument ? dyn_cast<UnitOp>(argument.getOwner()->getParentOp())
-                         : UnitOp();
-    return isTrained(unit ? unit.getInputs()[argument.getArgNumber()]
-                          : operand);
+  Operation *def = value.getDefiningOp();
+  return def && isa<GradientOpInterface>(def) && isReplicatedOn(def, axes) &&
+         isReducedLater(def, axes);
+}
+
+/// Whether everything that is computed from a cotangent of `op` partial over
+/// `axes` ends where a reduction over them is due in any case.
+bool Differentiation::isReducedLater(Operation *op, ArrayRef<Axis> axes) {
+  return llvm::all_of(op->getOperands(), [&](Value operand) {
+    return !needed.contains(operand) || isTrainedParameter(operand) ||
+           isReducedAnyway(operand, op, axes);
   });
 }
 
@@ -150,12 +203,7 @@ static Value sumPartials(OpBuilder &builder, Location loc, Operation *op,
   Sharding layout(getSharding(sums.front()));
   if (layout.dims != Sharding(getSharding(pin)).dims)
     return {};
-  for (Value operand : op->getOperands())
-    if (ShardingAttr sharding = getSharding(operand))
-      for (Axis axis : layout.partial)
-        if (!Sharding(sharding).isReplicatedOn(axis))
-          return {};
-  return sums.front();
+  return isReplicatedOn(op, layout.partial) ? sums.front() : Value();
 }
 
 Value Differentiation::getCotangent(Value value, Operation *op) {
@@ -164,10 +212,13 @@ Value Differentiation::getCotangent(Value value, Operation *op) {
     return {};
   Contributions values = std::move(entry->second);
   contributions.erase(entry);
-  // A gradient is reduced once a step, so what only leads to gradients waits.
-  if (feedsParametersOnly(op))
-    if (Value partial =
-            sumPartials(builder, op->getLoc(), op, values, getPin(value)))
+  // Derivatives are linear in the cotangent, so its reduction may wait for one
+  // that is due further on: a gradient is reduced once a step, and the input
+  // that shared key and value heads come from is reduced for the queries.
+  if (Value partial =
+          sumPartials(builder, op->getLoc(), op, values, getPin(value)))
+    if (feedsParametersOnly(op) ||
+        isReducedLater(op, getSharding(partial).getPartialAxes()))
       return partial;
   return sumToPin(builder, op->getLoc(), values, getPin(value),
                   op->getName().getStringRef());

@@ -75,6 +75,9 @@ private:
   mlir::Value getPrimal(Scope &scope, mlir::Value value);
   mlir::Value getCotangent(mlir::Value value, mlir::Operation *op);
   bool feedsParametersOnly(mlir::Operation *op);
+  bool isReducedLater(mlir::Operation *op, llvm::ArrayRef<Axis> axes);
+  bool isReducedAnyway(mlir::Value value, mlir::Operation *user,
+                       llvm::ArrayRef<Axis> axes);
   void importResultCotangents(Scope &scope);
   void collectInputCotangents(
       Scope &scope,

@@ -42,17 +42,6 @@ private:
 };
 } // namespace
 
-static bool isParameter(Value value) {
-  auto argument = dyn_cast<BlockArgument>(value);
-  if (!argument)
-    return false;
-  if (auto unit = dyn_cast<UnitOp>(argument.getOwner()->getParentOp()))
-    return isParameter(unit.getInputs()[argument.getArgNumber()]);
-  auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  return function &&
-         function.getArgAttr(argument.getArgNumber(), attr::parameter);
-}
-
 Reason Insertion::getReason(Value value, ShardingAttr to, Operation *user) {
   if (user->hasTrait<LossPart>() && value.getDefiningOp() &&
       value.getDefiningOp()->hasTrait<LossPart>())
@@ -63,8 +52,8 @@ Reason Insertion::getReason(Value value, ShardingAttr to, Operation *user) {
     return Reason::Constraint;
   bool grows = getLocalBytes(withSharding(value.getType(), to)) >
                getLocalBytes(value.getType());
-  return grows && isParameter(value) ? Reason::ParameterGather
-                                     : Reason::OperandLayout;
+  return grows && getParameter(value) ? Reason::ParameterGather
+                                      : Reason::OperandLayout;
 }
 
 Value Insertion::reshard(Value value, ShardingAttr layout, Operation *user) {

@@ -28,7 +28,10 @@ using namespace mt;
 namespace {
 struct Arguments {
   std::string input, output = "step.so";
-  std::string mesh, stopAfter, emit, report;
+  std::string mesh, stopAfter, emit, report, dataAxes, tensorAxis;
+  std::vector<std::string> rules;
+  std::string ruleFile;
+  int64_t microbatches = 1;
   bool sequenceParallel = false, wholeVocabulary = false, remarks = false;
 };
 } // namespace
@@ -67,6 +70,13 @@ static LogicalResult check(const CLI::App &app, Arguments &arguments) {
     return fail("--mesh: expected axes as 'dp=2,tp=4', found ''");
   if (arguments.sequenceParallel && arguments.mesh.empty())
     return fail("--sequence-parallel: expected --mesh beside it, found none");
+  if (arguments.microbatches < 1)
+    return fail("--microbatches: expected an integer of at least 1, found " +
+                Twine(arguments.microbatches));
+  for (StringRef flag :
+       {"--data-axes", "--tensor-axis", "--sharding", "--sharding-file"})
+    if (app.count(flag.str()) && arguments.mesh.empty())
+      return fail(flag + ": expected --mesh beside it, found none");
   if (!arguments.stopAfter.empty() && !arguments.emit.empty() &&
       arguments.emit != "mlir")
     return fail("--emit: expected mlir beside --stop-after, found '" +
@@ -104,6 +114,22 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
   app.add_option("--mesh", arguments.mesh,
                  "axes and sizes, as dp=2,tp=4; without it the step is dense, "
                  "or sharded as the module's annotations say");
+  app.add_option("--data-axes", arguments.dataAxes,
+                 "the axes that shard the batch, as dp,fsdp (those named dp, "
+                 "data, fsdp, replica)");
+  app.add_option("--tensor-axis", arguments.tensorAxis,
+                 "the axis that shards features (tp, tensor or model)");
+  app.add_option("--sharding", arguments.rules,
+                 "a layout by name, as 'lm_head.weight=[{}, {tp}]', that wins "
+                 "over the strategy; *, ? and [...] match; may be repeated, "
+                 "the last that matches wins")
+      ->allow_extra_args(false);
+  app.add_option("--sharding-file", arguments.ruleFile,
+                 "a file of such rules, one a line, # starts a comment; rules "
+                 "of the command line come after them");
+  app.add_option("--microbatches", arguments.microbatches,
+                 "parts of the batch that a step takes one after the other "
+                 "(1)");
   app.add_flag("--sequence-parallel", arguments.sequenceParallel,
                "shard the residual stream over tp along the sequence");
   app.add_flag("--whole-vocabulary", arguments.wholeVocabulary,
@@ -255,9 +281,31 @@ static LogicalResult runPasses(ModuleOp module, BuildFn build) {
   return manager.run(module);
 }
 
+/// The rules of the file, then those of the command line.
+static LogicalResult readRules(const Arguments &arguments, std::string &rules) {
+  if (!arguments.ruleFile.empty()) {
+    auto buffer = llvm::MemoryBuffer::getFile(arguments.ruleFile);
+    if (!buffer)
+      return fail(arguments.ruleFile +
+                  ": expected a file that can be read, found '" +
+                  StringRef(buffer.getError().message()).lower() + "'");
+    rules = (*buffer)->getBuffer().str();
+  }
+  for (const std::string &rule : arguments.rules)
+    rules += "\n" + rule;
+  return success();
+}
+
 /// From a forward function to the local phase, or to where the user stops.
 static LogicalResult shard(ModuleOp module, const Arguments &arguments) {
   PipelineOptions options;
+  std::string rules;
+  if (failed(readRules(arguments, rules)))
+    return failure();
+  options.sharding = rules;
+  options.dataAxes = arguments.dataAxes;
+  options.tensorAxis = arguments.tensorAxis;
+  options.microbatches = arguments.microbatches;
   options.mesh = arguments.mesh;
   options.annotated = arguments.mesh.empty() && isAnnotated(module);
   options.sequenceParallel = arguments.sequenceParallel;

@@ -71,4 +71,15 @@ int64_t countOperandAndResultBytes(mlir::Operation *op);
 #define GET_OP_CLASSES
 #include "mt/IR/MtOps.h.inc"
 
+namespace mt {
+
+/// What `value` is known by: the value of the function that a unit's argument
+/// stands for, or the value inside a unit that it yields.
+mlir::Value getRoot(mlir::Value value);
+
+/// The parameter that `value` is inside or outside units; null when it is none.
+ParameterAttr getParameter(mlir::Value value);
+
+} // namespace mt
+
 #endif // MT_IR_MT_H

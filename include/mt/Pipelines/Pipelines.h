@@ -13,6 +13,17 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<std::string> mesh{*this, "mesh",
                            llvm::cl::desc("axes as dp:2,tp:4; none: dense"),
                            llvm::cl::init("")};
+  Option<std::string> dataAxes{
+      *this, "data-axes",
+      llvm::cl::desc("the axes that shard the batch, as dp,fsdp"),
+      llvm::cl::init("")};
+  Option<std::string> tensorAxis{
+      *this, "tensor-axis", llvm::cl::desc("the axis that shards features"),
+      llvm::cl::init("")};
+  Option<std::string> sharding{
+      *this, "sharding",
+      llvm::cl::desc("layouts by name, as 'lm_head.weight=[{}, {tp}]'"),
+      llvm::cl::init("")};
   Option<bool> sequenceParallel{
       *this, "sequence-parallel",
       llvm::cl::desc("shard the residual stream along the sequence"),
@@ -21,6 +32,11 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       *this, "vocabulary-parallel",
       llvm::cl::desc("shard embedding and head along the vocabulary"),
       llvm::cl::init(true)};
+  Option<int64_t> microbatches{
+      *this, "microbatches",
+      llvm::cl::desc("parts of the batch that a step takes one after the "
+                     "other"),
+      llvm::cl::init(1)};
   Option<bool> annotated{
       *this, "annotated",
       llvm::cl::desc("the module carries all its annotations"),

@@ -13,11 +13,20 @@ def AnnotateShardings : Pass<"mt-annotate-shardings", "::mlir::ModuleOp"> {
     Writes `mt.sharding` on the arguments of `@forward` and `mt.constrain` on
     chosen activations. What the user annotated stays as it is and wins.
 
-    * Axis `data-axis` shards dimension 0 of every input.
-    * Axis `tensor-axis`: a linear starts a pair if a walk from its result
-      through ops that keep its output features apart (bias, activation, heads,
-      attention) ends in another linear: the first is column-parallel
-      (`[{tp}, {} ]`, bias `[{tp} ]`), the second row-parallel (`[{}, {tp} ]`).
+    * The axes `data-axes` shard dimension 0 of every input; where none are
+      named, those called `dp`, `data`, `fsdp` or `replica`.
+    * The axis `tensor-axis` (where none is named, `tp`, `tensor` or `model`): a
+      linear starts a pair if a walk from its result through ops that keep its
+      output features apart (bias, activation, heads, attention) ends in another
+      linear: the first is column-parallel (`[{tp}, {} ]`, bias `[{tp} ]`), the
+      second row-parallel (`[{}, {tp} ]`; Megatron-LM, Shoeybi et al. 2019).
+    * Key and value heads fewer than the tensor axis: where they divide it, the
+      axis is written as `tp.kv` x `tp.rep` and they are sharded over `tp.kv`;
+      where neither divides the other they are whole on every device, and
+      `mt.repeat_heads` takes those that a device's queries read.
+    * `sharding`: rules `pattern = [{tp}, {} ]`, separated by semicolons or lines,
+      give parameters and inputs that match by name their layout. They win over
+      the strategy, and the last that matches over those before it.
     * `sequence-parallel`: the residual stream, which the row-parallel products
       and the embedding yield, is sharded over the tensor axis along the
       sequence (Korthikanti et al. 2022). Otherwise it is whole on it.
@@ -37,14 +46,42 @@ def AnnotateShardings : Pass<"mt-annotate-shardings", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mt::MtDialect"];
   let options = [
     Option<"mesh", "mesh", "std::string", "\"\"", "axes as dp:2,tp:4">,
-    Option<"dataAxis", "data-axis", "std::string", "\"dp\"",
-           "the axis that shards the batch, where the mesh has it">,
-    Option<"tensorAxis", "tensor-axis", "std::string", "\"tp\"",
-           "the axis that shards features, where the mesh has it">,
+    Option<"dataAxes", "data-axes", "std::string", "\"\"",
+           "the axes that shard the batch, as dp,fsdp">,
+    Option<"tensorAxis", "tensor-axis", "std::string", "\"\"",
+           "the axis that shards features">,
+    Option<"sharding", "sharding", "std::string", "\"\"",
+           "layouts by name, as 'lm_head.weight=[{}, {tp}]; *.bias=[{}]'">,
     Option<"sequenceParallel", "sequence-parallel", "bool", "false",
            "shard the residual stream along the sequence">,
     Option<"vocabularyParallel", "vocabulary-parallel", "bool", "true",
            "shard embedding and head along the vocabulary">
+  ];
+}
+
+def SplitMicrobatches : Pass<"mt-split-microbatches", "::mlir::ModuleOp"> {
+  let summary = "make @forward one of several microbatches of a step";
+  let description = [{
+    Requires phase: dense. Ensures phase: dense.
+
+    Divides dimension 0 of every input by `count`, and with it all that depends
+    on it, and notes the number in the module's `mt.model`. Gradients and the
+    loss are sums over microbatches in any case; the one division by the number
+    of valid tokens comes after the last, so microbatches may hold unequal
+    numbers of them.
+
+    ```mlir
+    // before, count=2
+    func.func private @forward(%x: tensor<4x8x16xf32> {mt.name = "x"}, %w: tensor<32x16xf32> {mt.parameter = ...}) ...
+    // after
+    func.func private @forward(%x: tensor<2x8x16xf32> {mt.name = "x"}, %w: tensor<32x16xf32> {mt.parameter = ...}) ...
+    ```
+
+    Fails when an input's dimension 0 is not divisible by `count`.
+  }];
+  let dependentDialects = ["::mt::MtDialect"];
+  let options = [
+    Option<"count", "count", "int64_t", "1", "microbatches in a step">
   ];
 }
 

@@ -1,0 +1,172 @@
+//===- LayoutRules.cpp - layouts that the user gives by name --------------===//
+
+#include "ArgumentAttrs.h"
+#include "Strategy.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/GlobPattern.h"
+
+using namespace mlir;
+using namespace mt;
+
+using EmitErrorFn = function_ref<InFlightDiagnostic()>;
+
+/// The text between `open` and `close`, taken off `text`; nothing when it does
+/// not start so.
+static std::optional<StringRef> takeEnclosed(StringRef &text, char open,
+                                             char close) {
+  text = text.ltrim();
+  size_t end = text.find(close);
+  if (!text.starts_with(StringRef(&open, 1)) || end == StringRef::npos)
+    return std::nullopt;
+  StringRef inside = text.slice(1, end);
+  text = text.drop_front(end + 1).ltrim();
+  return inside;
+}
+
+/// `[{a, b}, {}]`.
+static LogicalResult parseDims(StringRef text, MeshAttr mesh,
+                               SmallVectorImpl<AxisList> &dims,
+                               EmitErrorFn emitError) {
+  auto fail = [&]() -> LogicalResult {
+    return emitError() << "expected a layout as [{a, b}, {}], found '" << text
+                       << "'";
+  };
+  StringRef rest = text.trim();
+  if (!rest.consume_front("[") || !rest.consume_back("]"))
+    return fail();
+  rest = rest.trim();
+  llvm::SmallBitVector used(mesh.getNumAxes());
+  while (!rest.empty()) {
+    std::optional<StringRef> names = takeEnclosed(rest, '{', '}');
+    if (!names || (!rest.empty() && !rest.consume_front(",")))
+      return fail();
+    AxisList &axes = dims.emplace_back();
+    SmallVector<StringRef> list;
+    names->split(list, ',', -1, /*KeepEmpty=*/false);
+    for (StringRef name : list) {
+      name = name.trim();
+      std::optional<unsigned> axis = mesh.findAxis(name);
+      if (!axis)
+        return emitError() << "unknown axis '" << name << "' in '" << text
+                           << "', expected an axis of " << Attribute(mesh);
+      if (used.test(*axis))
+        return emitError() << "axis '" << name << "' is used twice in '" << text
+                           << "', expected it once";
+      used.set(*axis);
+      axes.push_back(*axis);
+    }
+  }
+  return success();
+}
+
+FailureOr<LayoutRules> LayoutRules::parse(StringRef text, MeshAttr mesh,
+                                          EmitErrorFn emitError) {
+  LayoutRules result;
+  result.mesh = mesh;
+  SmallVector<StringRef> lines;
+  llvm::SplitString(text, lines, ";\n");
+  for (StringRef line : lines) {
+    line = line.split('#').first.trim();
+    if (line.empty())
+      continue;
+    // A pattern may have brackets of its own, but no equals sign.
+    auto [pattern, layout] = line.split('=');
+    Rule rule;
+    rule.pattern = pattern.trim().str();
+    if (rule.pattern.empty() || layout.empty())
+      return emitError() << "expected a rule as 'pattern = [{a, b}, {}]', "
+                            "found '"
+                         << line << "'";
+    llvm::Expected<llvm::GlobPattern> glob =
+        llvm::GlobPattern::create(rule.pattern);
+    if (!glob)
+      return emitError() << "expected a pattern with '*', '?' and '[...]', "
+                            "found '"
+                         << rule.pattern
+                         << "': " << llvm::toString(glob.takeError());
+    if (failed(parseDims(layout, mesh, rule.dims, emitError)))
+      return failure();
+    result.rules.push_back(std::move(rule));
+  }
+  return result;
+}
+
+static StringRef getName(func::FuncOp function, unsigned argument) {
+  if (auto parameter =
+          function.getArgAttrOfType<ParameterAttr>(argument, attr::parameter))
+    return parameter.getName().getValue();
+  auto name = function.getArgAttrOfType<StringAttr>(argument, attr::name);
+  return name ? name.getValue() : "";
+}
+
+LogicalResult LayoutRules::applyTo(func::FuncOp function, unsigned argument,
+                                   const Rule &rule, ShardingAttr &result) {
+  auto type =
+      dyn_cast<RankedTensorType>(function.getArgument(argument).getType());
+  Location loc = function.getArgument(argument).getLoc();
+  int64_t rank = type ? type.getRank() : 0;
+  if (rank != int64_t(rule.dims.size()))
+    return emitError(loc) << "rule '" << rule.pattern << "' has "
+                          << rule.dims.size() << " dimensions, expected "
+                          << rank << ", those of '"
+                          << getName(function, argument) << "'";
+  Sharding layout(mesh, rank);
+  for (auto [dim, axes] : llvm::enumerate(rule.dims)) {
+    layout.dims[dim] = axes;
+    int64_t size = type.getDimSize(dim), shards = mesh.getSize(axes);
+    if (size % shards == 0)
+      continue;
+    InFlightDiagnostic diagnostic = emitError(loc);
+    diagnostic << "rule '" << rule.pattern << "': dimension " << dim << " of '"
+               << getName(function, argument) << "' has size " << size
+               << ", which is not divisible by " << shards << ", the size of "
+               << describeAxes(mesh, axes);
+    attachNearestSizes(diagnostic, size, shards);
+    return diagnostic;
+  }
+  result = layout.toAttr();
+  return success();
+}
+
+LogicalResult LayoutRules::apply(func::FuncOp function) {
+  ArgumentAttrs attrs(function);
+  for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i) {
+    StringRef name = getName(function, i);
+    ShardingAttr layout;
+    for (Rule &rule : rules) {
+      llvm::Expected<llvm::GlobPattern> glob =
+          llvm::GlobPattern::create(rule.pattern);
+      if (!glob) {
+        llvm::consumeError(glob.takeError());
+        continue;
+      }
+      if (name.empty() || !glob->match(name))
+        continue;
+      rule.used = true;
+      if (failed(applyTo(function, i, rule, layout)))
+        return failure();
+    }
+    if (layout)
+      attrs.set(i, attr::sharding, layout);
+  }
+  attrs.write();
+  return success();
+}
+
+LogicalResult LayoutRules::checkUsed(EmitErrorFn emitError) const {
+  for (const Rule &rule : rules)
+    if (!rule.used)
+      return emitError() << "expected a parameter or input that '"
+                         << rule.pattern << "' matches, found none";
+  return success();
+}
+
+bool LayoutRules::names(Axis axis) const {
+  return llvm::any_of(rules, [&](const Rule &rule) {
+    return llvm::any_of(rule.dims, [&](const AxisList &axes) {
+      return llvm::is_contained(axes, axis);
+    });
+  });
+}
