@@ -6,7 +6,7 @@ import lit.formats
 config.name = "mt"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
-config.excludes = ["Inputs", "unit", "lib"]
+config.excludes = ["Inputs", "unit", "lib", "fuzz"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.mt_binary_dir, "test")
 
