@@ -1,5 +1,6 @@
 # Configuration of the lit suite: .mlir files, and shell tests for the tools.
 import os
+import shutil
 
 import lit.formats
 
@@ -27,5 +28,14 @@ inputs = os.path.join(config.mt_source_dir, "test", "Tools", "Inputs")
 for script in ["fails", "safetensors"]:
     config.substitutions.append(
         ("%" + script, "sh " + os.path.join(inputs, script + ".sh")))
+config.substitutions.append(
+    ("%mpirun", "mpirun --allow-run-as-root --oversubscribe"))
+config.substitutions.append(("%inputs", inputs))
+# Ranks as processes: where mpirun is there, and was when mt was built.
+if shutil.which("mpirun") and os.path.exists(
+        os.path.join(config.mt_binary_dir, "lib", "libmt_runtime_mpi.so")):
+    config.available_features.add("mpi")
+else:
+    lit_config.note("MPI was not found: no tests of ranks as processes")
 config.substitutions.append(
     ("%examples", os.path.join(config.mt_source_dir, "examples")))

@@ -53,7 +53,9 @@ Json describeOptions(const JobOptions &options) {
           {"--save", options.save},
           {"--save-every", options.saveEvery},
           {"--max-shard-bytes", options.maxShardBytes},
-          {"--save-gradients", options.saveGradients}};
+          {"--save-gradients", options.saveGradients},
+          {"--trace", options.trace},
+          {"--collectives", options.collectives}};
 }
 
 /// A value without the quotes of a string.

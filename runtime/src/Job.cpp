@@ -48,7 +48,8 @@ constexpr std::pair<const char *, double Hyperparameters::*>
 
 void checkOutputs(const JobOptions &options) {
   std::error_code ignored;
-  for (const std::string &file : {options.log, options.saveGradients}) {
+  for (const std::string &file :
+       {options.log, options.saveGradients, options.trace}) {
     if (file.empty())
       continue;
     checkWritable(fs::absolute(file).parent_path(), file, false);
@@ -92,6 +93,11 @@ Job::Job(const JobOptions &options)
   data = openData(dataOptions(), manifest);
   checkData();
   checkOutputs(this->options);
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    recorders.push_back(std::make_unique<Recorder>(manifest.collectives.size(),
+                                                   !options.trace.empty()));
+  if (!options.trace.empty())
+    trace = std::make_unique<TraceFile>(options.trace, manifest);
   if (!options.save.empty() && config.text.empty())
     *options.warnings << "mt-run: warning: --save: expected a config.json in "
                          "the step or beside the initial values, found none: "
@@ -99,9 +105,9 @@ Job::Job(const JobOptions &options)
                       << std::endl;
 }
 
-/// Opens the files of --resume or else --init, so that the command of a run that
-/// was interrupted needs no more than --resume. What the command line does not say is
-/// then as in the resumed run.
+/// Opens the files of --resume or else --init, so that the command of a run
+/// that was interrupted needs no more than --resume. What the command line does
+/// not say is then as in the resumed run.
 void Job::readStart() {
   options.init = existingFolder(options.init);
   options.resume = existingFolder(options.resume);
@@ -184,6 +190,7 @@ void mt::runtime::runJob(const JobOptions &options) {
       runRank(*job, communicator);
     });
   } catch (const Error &error) {
+    traceEnd(*job);
     throw Error(options.step + ": " + error.what());
   }
 }

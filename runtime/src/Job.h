@@ -4,10 +4,12 @@
 #ifndef MT_RUNTIME_JOB_H
 #define MT_RUNTIME_JOB_H
 
+#include "Account.h"
 #include "Checkpoint.h"
 #include "Data.h"
 #include "ModelConfig.h"
 #include "StepLibrary.h"
+#include "Trace.h"
 #include "TrainerState.h"
 #include "mt/runtime.h"
 
@@ -43,6 +45,10 @@ struct Job {
   ModelConfig config;
   std::unique_ptr<DataSource> data;
   std::vector<RankMemory> memory;
+  /// What each rank has done.
+  std::vector<std::unique_ptr<Recorder>> recorders;
+  /// Null without --trace.
+  std::unique_ptr<TraceFile> trace;
   std::ofstream log;
 
   /// The first sequence that is read after `steps` steps of the run.
@@ -80,6 +86,13 @@ void warnWithoutBlas(const JobOptions &options);
 
 /// Prints the line of one step, and adds it to the log. `step` counts from 1.
 void reportStep(Job &job, int64_t step, const StepResult &result);
+
+/// Prints the tables of --collectives, and adds them to the log.
+void reportAccount(Job &job, const Account &account);
+
+/// Writes what a failed job's ranks in this process did last. Does not throw:
+/// the failure itself is what matters.
+void traceEnd(Job &job) noexcept;
 
 } // namespace mt::runtime
 

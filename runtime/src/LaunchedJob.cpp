@@ -112,6 +112,8 @@ void mt::runtime::runLaunchedJob(const JobOptions &asked) {
     runProcessRank(transport, communicator,
                    [&](Communicator &) { runRank(*job, communicator); });
   } catch (const Error &error) {
+    if (transport.rank() == 0)
+      traceEnd(*job);
     throw Error(options.step + ": " + error.what());
   }
   delete job;

@@ -55,3 +55,27 @@ void mt::runtime::reportStep(Job &job, int64_t step, const StepResult &result) {
     throw Error(path + ": expected a file that can be written, found a " +
                 "failure at step " + std::to_string(step));
 }
+
+void mt::runtime::reportAccount(Job &job, const Account &account) {
+  account.print(*job.options.progress);
+  if (!job.options.log.empty())
+    job.log << account.json() << std::endl;
+  if (!account.agrees())
+    *job.options.warnings << "mt-run: warning: --collectives: expected the "
+                             "bytes that the step's manifest predicts, found "
+                             "others"
+                          << std::endl;
+}
+
+void mt::runtime::traceEnd(Job &job) noexcept {
+  if (!job.trace)
+    return;
+  try {
+    for (size_t rank = 0; rank < job.recorders.size(); ++rank) {
+      std::vector<Span> spans = job.recorders[rank]->takeSpans();
+      if (!spans.empty())
+        job.trace->add(int64_t(rank), spans.data(), spans.size());
+    }
+  } catch (const std::exception &) {
+  }
+}

@@ -25,10 +25,10 @@ Memory allocate(int64_t bytes) {
 /// ends the job.
 class RankProgram {
 public:
-  RankProgram(Job &job, Communicator &communicator)
-      : job(job), manifest(job.manifest), communicator(communicator),
-        rank(communicator.rank()), memory(job.memory[size_t(rank)]),
-        context{&communicator} {}
+  RankProgram(Job &job, Communicator &inner)
+      : job(job), manifest(job.manifest), rank(inner.rank()),
+        recorder(*job.recorders[size_t(rank)]), communicator(inner, recorder),
+        memory(job.memory[size_t(rank)]), context{&communicator} {}
 
   void run();
 
@@ -41,11 +41,14 @@ private:
   void setHyperparameters(int64_t step);
   void setRandom(int64_t step, int64_t microbatch);
   void fillInputs(int64_t step, int64_t microbatch);
-  void call(const Entry &entry, mt_entry function);
+  void call(const Entry &entry, mt_entry function, Span::Kind kind,
+            int64_t step);
   StepResult trainStep(int64_t step);
   void saveGradients();
   void report(int64_t step, const StepResult &result);
   void save(int64_t steps);
+  void trace();
+  void account();
   double readScalar(Role role) const;
   double globalTokens();
 
@@ -58,8 +61,9 @@ private:
 
   Job &job;
   const Manifest &manifest;
-  Communicator &communicator;
   int64_t rank;
+  Recorder &recorder;
+  RecordingCommunicator communicator;
   RankMemory &memory;
   mt_context context;
 };
@@ -148,11 +152,14 @@ void RankProgram::fillInputs(int64_t step, int64_t microbatch) {
                 job.firstSequence(step), microbatch, data(int64_t(i)));
 }
 
-void RankProgram::call(const Entry &entry, mt_entry function) {
+void RankProgram::call(const Entry &entry, mt_entry function, Span::Kind kind,
+                       int64_t step) {
   std::vector<void *> pointers;
   for (int64_t buffer : entry.buffers)
     pointers.push_back(data(buffer));
+  auto start = Recorder::Clock::now();
   int32_t result = function(&context, pointers.data(), memory.arena.get());
+  recorder.add(kind, step, start);
   // Where a collective ended the entry its reason is already known, and this
   // one is not reported.
   if (result != 0)
@@ -171,13 +178,15 @@ StepResult RankProgram::trainStep(int64_t step) {
   for (int64_t m = 0; m < manifest.microbatches; ++m) {
     setRandom(step, m);
     fillInputs(step, m);
-    call(manifest.microbatch, job.microbatch);
+    call(manifest.microbatch, job.microbatch, Span::Microbatch, step);
   }
   if (step == job.start.step && !job.options.saveGradients.empty())
     saveGradients();
-  call(manifest.update, job.update);
+  call(manifest.update, job.update, Span::Update, step);
   std::string place = "the end of " + stepText(step);
   communicator.barrier(place.c_str(), step, /*timed=*/true);
+  recorder.add(Span::Step, step, start);
+  ++recorder.steps;
   std::chrono::duration<double> seconds =
       std::chrono::steady_clock::now() - start;
   return {readScalar(Role::Loss), readScalar(Role::GradientNorm),
@@ -227,17 +236,54 @@ void RankProgram::report(int64_t step, const StepResult &result) {
   reportStep(job, step + 1, result);
 }
 
+/// Hands the step's spans to rank 0, which writes the file: their number, then
+/// they themselves.
+void RankProgram::trace() {
+  std::vector<Span> spans = recorder.takeSpans();
+  Span number{};
+  number.id = int64_t(spans.size());
+  spans.insert(spans.begin(), number);
+  communicator.collect("tracing", 0, spans.data(),
+                       int64_t(spans.size() * sizeof(Span)),
+                       [&](int64_t from, const void *data) {
+                         auto *all = static_cast<const Span *>(data);
+                         job.trace->add(from, all + 1, size_t(all->id));
+                       });
+}
+
+/// Rank 0 learns what all counted, and reports it.
+void RankProgram::account() {
+  Account account(manifest, recorder.steps, communicator.ranks());
+  // Nothing is counted while it is read.
+  std::vector<CollectiveCount> counts = recorder.counts;
+  counts.emplace_back();
+  communicator.collect("counting collectives", 0, counts.data(),
+                       int64_t(counts.size() * sizeof(CollectiveCount)),
+                       [&](int64_t, const void *data) {
+                         account.add(
+                             static_cast<const CollectiveCount *>(data));
+                       });
+  if (rank == 0)
+    reportAccount(job, account);
+}
+
 void RankProgram::run() {
   allocateBuffers();
   setParameters();
   // Ranks read files at different speeds.
   communicator.barrier("the start", 0, /*timed=*/false);
+  recorder.start();
+  recorder.takeSpans();
   for (int64_t step = job.start.step; step < job.options.steps; ++step) {
     StepResult result = trainStep(step);
     if (rank == 0)
       report(step, result);
+    if (job.trace)
+      trace();
     save(step + 1);
   }
+  if (job.options.collectives)
+    account();
   communicator.barrier("the end", 0, /*timed=*/false);
 }
 

@@ -134,6 +134,11 @@ void declare(CLI::App &app, JobOptions &options, Flags &flags) {
                  "optimizer's state after the last step, replaced as a whole");
   app.add_option("--save-gradients", options.saveGradients,
                  "write the first step's gradients as safetensors");
+  app.add_option("--trace", options.trace,
+                 "write a timeline of all ranks, for Chrome or Perfetto");
+  app.add_flag("--collectives", options.collectives,
+               "at the end, print bytes and time of all collectives, beside "
+               "the bytes predicted");
   app.add_flag("--inspect", flags.inspect,
                "print the step's manifest and exit");
 }

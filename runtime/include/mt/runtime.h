@@ -62,6 +62,10 @@ struct JobOptions {
   /// Weights of more bytes go into several files.
   int64_t maxShardBytes = 5000000000;
   std::string saveGradients;
+  /// A timeline of all ranks, as Chrome's trace events.
+  std::string trace;
+  /// Whether to print the counted traffic at the end, beside the predicted.
+  bool collectives = false;
   /// Where progress and warnings go; must not be null.
   std::ostream *progress = nullptr;
   std::ostream *warnings = nullptr;

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include <chrono>
+#include <map>
+#include <set>
 #include <sstream>
 
 using namespace mt::runtime;
@@ -270,6 +272,76 @@ TEST_F(JobTest, RefusesBadOptionsBeforeAnythingIsWritten) {
 TEST_F(JobTest, InspectsAStep) {
   json manifest = json::parse(inspectStep(MT_FAKE_STEPS "/fake2.so"));
   EXPECT_EQ(manifest["format"], "mt-step");
+}
+
+TEST_F(JobTest, CountsWhatTheManifestPredicts) {
+  options.collectives = true;
+  options.log = folder.path("log.jsonl");
+  for (const char *step : {"fake1", "fake2", "fake2-microbatches"}) {
+    run(step);
+    json account = logLines("log.jsonl").back();
+    EXPECT_EQ(account["steps"], 4);
+    ASSERT_EQ(account["collectives"].size(), 3u);
+    bool twoRanks = std::string(step) != "fake1";
+    int microbatches = std::string(step) == "fake2-microbatches" ? 2 : 1;
+    std::vector<int> launches = {4 * microbatches, 4, 4}, bytes = {16, 32, 24};
+    for (size_t i = 0; i < 3; ++i) {
+      const json &one = account["collectives"][i];
+      EXPECT_EQ(one["launches"], launches[i]);
+      EXPECT_EQ(one["predicted_bytes"], twoRanks ? launches[i] * bytes[i] : 0);
+      EXPECT_EQ(one["counted_bytes"], one["predicted_bytes"]);
+      EXPECT_GT(one["seconds"], 0);
+    }
+  }
+  expectContains(
+      progress.str(),
+      "all_reduce  dp           16              352              352 ");
+  EXPECT_EQ(warnings.str(), "");
+}
+
+TEST_F(JobTest, SaysWhereItCountsOtherBytes) {
+  options.collectives = true;
+  run("fake2-wrong-bytes");
+  expectContains(progress.str(), "differ\n");
+  expectContains(warnings.str(), "--collectives: expected the bytes that the "
+                                 "step's manifest predicts, found others");
+}
+
+TEST_F(JobTest, TracesEveryRank) {
+  options.trace = folder.path("trace.json");
+  run("fake2-microbatches");
+  json trace = json::parse(folder.read("trace.json"));
+  std::map<std::pair<int, std::string>, int> counts;
+  for (const json &event : trace["traceEvents"]) {
+    std::string name = event["name"];
+    ++counts[{event["tid"].get<int>(), name}];
+    if (event["ph"] == "M")
+      continue;
+    EXPECT_EQ(event["ph"], "X");
+    EXPECT_GE(event["ts"], 0);
+    EXPECT_GE(event["dur"], 0);
+    if (event["cat"] == "collective") {
+      EXPECT_EQ(event["args"]["reason"], "loss");
+    }
+  }
+  for (int rank : {0, 1}) {
+    EXPECT_EQ((counts[{rank, "thread_name"}]), 1);
+    EXPECT_EQ((counts[{rank, "microbatch"}]), 8);
+    EXPECT_EQ((counts[{rank, "update"}]), 4);
+    EXPECT_EQ((counts[{rank, "step 4"}]), 1);
+    EXPECT_EQ((counts[{rank, "all_reduce {dp}"}]), 16);
+  }
+}
+
+TEST_F(JobTest, TracesAFailedJob) {
+  options.trace = folder.path("trace.json");
+  messageOf("fake-out-of-step");
+  json trace = json::parse(folder.read("trace.json"));
+  std::set<int> failed;
+  for (const json &event : trace["traceEvents"])
+    if (event.value("cat", "") == "collective" && event["args"]["id"] != 0)
+      failed.insert(event["args"]["id"].get<int>());
+  EXPECT_EQ(failed, (std::set<int>{1, 2}));
 }
 
 } // namespace

@@ -6,11 +6,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/Launch.h"
+
 #include "Support.h"
+#include <nlohmann/json.hpp>
 
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <map>
 
 #include <sys/wait.h>
 
@@ -98,14 +101,25 @@ TEST_F(Launch, TrainsTheSameAsThreads) {
   std::string options = "--steps 3 --save " + folder.path("threads");
   Outcome threads = runShell(job("fake2", options));
   options = "--steps 3 --save " + folder.path("processes") + " --log " +
-            folder.path("log.jsonl") + " --ranks 2";
+            folder.path("log.jsonl") + " --trace " + folder.path("trace.json") +
+            " --ranks 2 --collectives";
   Outcome processes = runShell(mpirun(2) + job("fake2", options));
   EXPECT_EQ(processes.code, 0) << processes.said;
   EXPECT_EQ(folder.read("processes/model.safetensors"),
             folder.read("threads/model.safetensors"));
   // Rank 0 alone speaks and writes.
   EXPECT_EQ(countOf(processes.said, "step 3/3  loss "), 1u);
-  EXPECT_EQ(countOf(folder.read("log.jsonl"), "\n"), 3u);
+  std::string log = folder.read("log.jsonl");
+  EXPECT_EQ(countOf(log, "\n"), 4u);
+  expectContains(log, "\"launches\":3,\"predicted_bytes\":96,\"counted_bytes\":"
+                      "96,");
+  EXPECT_EQ(countOf(processes.said, "warning"), 0u) << processes.said;
+  auto trace = nlohmann::json::parse(folder.read("trace.json"));
+  std::map<int, int> calls;
+  for (const auto &event : trace["traceEvents"])
+    if (event.value("cat", "") == "collective")
+      ++calls[event["tid"].get<int>()];
+  EXPECT_EQ(calls, (std::map<int, int>{{0, 9}, {1, 9}}));
 }
 
 TEST_F(Launch, OneRankSaysWhatIsWrongWithAll) {

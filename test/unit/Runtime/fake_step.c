@@ -11,7 +11,7 @@
 //
 //   ABI_VERSION   another version       OUT_OF_STEP   rank 1 calls another id
 //   STUCK         rank that stays away  ENTRY_FAILS   rank 0 returns 7
-//   BIAS_UNIT     another unit of a collective
+//   BIAS_UNIT     another unit             BIAS_BYTES    other bytes of one
 //   MANIFEST      another manifest      MICROBATCHES  how often microbatch runs
 //
 // and with RANDOM it also checks what the driver fills that buffer with.
@@ -36,6 +36,9 @@
 
 #ifndef BIAS_UNIT
 #define BIAS_UNIT "bias"
+#endif
+#ifndef BIAS_BYTES
+#define BIAS_BYTES "32"
 #endif
 
 #define TEXT(x) TEXT_(x)
@@ -143,7 +146,7 @@ enum {
   " \"arena_bytes\": 128}]," \
   " \"collectives\": [" \
   COLLECTIVE("0", "sums", "f64", "16", TEXT(MICROBATCHES), "microbatch") ", " \
-  COLLECTIVE("1", BIAS_UNIT, "f32", "32", "1", "update") ", " \
+  COLLECTIVE("1", BIAS_UNIT, "f32", BIAS_BYTES, "1", "update") ", " \
   COLLECTIVE("2", "norm", "f64", "24", "1", "update") "]}"
 #endif
 // clang-format on

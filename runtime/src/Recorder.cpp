@@ -1,0 +1,79 @@
+//===- Recorder.cpp - what a rank did, and for how long -------------------===//
+
+#include "Recorder.h"
+
+#include "comm/Calls.h"
+
+using namespace mt::runtime;
+
+namespace {
+
+double secondsBetween(Recorder::Clock::time_point a,
+                      Recorder::Clock::time_point b) {
+  return std::chrono::duration<double>(b - a).count();
+}
+
+/// Records when it leaves, also by an exception: a trace of a failed job ends
+/// with what failed.
+template <typename RecordFn> class AtEnd {
+public:
+  explicit AtEnd(RecordFn record) : record(std::move(record)) {}
+  ~AtEnd() { record(begin); }
+
+private:
+  Recorder::Clock::time_point begin = Recorder::Clock::now();
+  RecordFn record;
+};
+
+} // namespace
+
+void Recorder::add(Span::Kind kind, int64_t id, Clock::time_point begin) {
+  if (!keepsSpans)
+    return;
+  Span span{kind, id, secondsBetween(zero, begin),
+            secondsBetween(begin, Clock::now())};
+  std::lock_guard<std::mutex> lock(mutex);
+  spans.push_back(span);
+}
+
+void Recorder::addCall(const Collective &call, int64_t members,
+                       Clock::time_point begin) {
+  CollectiveCount &count = counts[size_t(call.id)];
+  ++count.launches;
+  count.bytes += ringBytes(call, members);
+  count.seconds += secondsBetween(begin, Clock::now());
+}
+
+std::vector<Span> Recorder::takeSpans() {
+  std::lock_guard<std::mutex> lock(mutex);
+  std::vector<Span> result;
+  result.swap(spans);
+  return result;
+}
+
+void RecordingCommunicator::run(const Collective &call) {
+  if (call.id < 0 || size_t(call.id) >= recorder.counts.size())
+    return inner.run(call);
+  Recorder::Clock::time_point start = Recorder::Clock::now();
+  AtEnd record([&](Recorder::Clock::time_point begin) {
+    recorder.add(Span::Call, call.id, begin);
+  });
+  inner.run(call);
+  recorder.addCall(call, inner.groupSize(call.group), start);
+}
+
+void RecordingCommunicator::barrier(const char *place, int64_t id, bool timed) {
+  AtEnd record([&](Recorder::Clock::time_point begin) {
+    recorder.add(Span::Wait, id, begin);
+  });
+  inner.barrier(place, id, timed);
+}
+
+void RecordingCommunicator::collect(const char *place, int64_t id,
+                                    const void *data, int64_t bytes,
+                                    const CollectFn &consume) {
+  AtEnd record([&](Recorder::Clock::time_point begin) {
+    recorder.add(Span::Wait, id, begin);
+  });
+  inner.collect(place, id, data, bytes, consume);
+}
