@@ -5,7 +5,6 @@
 #include "Support.h"
 #include "comm/LocalWorld.h"
 
-#include <cmath>
 #include <limits>
 
 using namespace mt::runtime;
@@ -255,47 +254,6 @@ TEST(Checkpoint, FindsTheFirstValueThatIsNotFinite) {
   EXPECT_EQ(checkpoint.notFinite(manifest, manifest.buffers[1], 39),
             folder.path("x") + ": transformer.qk at [3, 9]: expected finite "
                                "values, found inf");
-}
-
-TEST(Checkpoint, WidensEveryValueOfTheNarrowTypes) {
-  TemporaryFolder folder;
-  std::vector<uint16_t> all(65536);
-  for (size_t i = 0; i < all.size(); ++i)
-    all[i] = uint16_t(i);
-  std::string path = folder.write(
-      "x",
-      safetensors(
-          R"({"h":{"dtype":"F16","shape":[65536],"data_offsets":[0,131072]},)"
-          R"("b":{"dtype":"BF16","shape":[65536],"data_offsets":[131072,262144]}})",
-          bytesOf(all) + bytesOf(all)));
-  SafetensorsFile file(path);
-  auto widened = [](uint16_t bits, int exponentBits, int mantissaBits) {
-    int bias = (1 << (exponentBits - 1)) - 1;
-    int exponent = bits >> mantissaBits & ((1 << exponentBits) - 1);
-    int mantissa = bits & ((1 << mantissaBits) - 1);
-    double value = exponent == 2 * bias + 1 ? (mantissa ? NAN : INFINITY)
-                   : exponent
-                       ? std::ldexp(1 + std::ldexp(mantissa, -mantissaBits),
-                                    exponent - bias)
-                       : std::ldexp(mantissa, 1 - bias - mantissaBits);
-    return bits & 0x8000 ? -value : value;
-  };
-  auto same = [](double a, double b) {
-    return std::isnan(a) ? std::isnan(b)
-                         : a == b && std::signbit(a) == std::signbit(b);
-  };
-  for (size_t i = 0; i < all.size(); ++i) {
-    EXPECT_TRUE(
-        same(file.find("h")->loadFloat(int64_t(i)), widened(all[i], 5, 10)))
-        << i;
-    EXPECT_TRUE(
-        same(file.find("b")->loadFloat(int64_t(i)), widened(all[i], 8, 7)))
-        << i;
-    // What bf16 buffers hold survives a saved file.
-    if (!std::isnan(bf16ToFloat(all[i]))) {
-      EXPECT_EQ(floatToBf16(bf16ToFloat(all[i])), all[i]);
-    }
-  }
 }
 
 TEST(Checkpoint, AnIndexNamesTheRightFiles) {

@@ -2,6 +2,8 @@
 
 #include "Support.h"
 
+#include <cmath>
+
 using namespace mt::runtime;
 
 namespace {
@@ -47,6 +49,47 @@ TEST(Safetensors, ReadsEveryType) {
   EXPECT_EQ(file.find("l")->loadInteger(0), -5);
   EXPECT_EQ(file.find("i")->loadInteger(0), -6);
   EXPECT_EQ(file.find("none"), nullptr);
+}
+
+TEST(Safetensors, WidensEveryValueOfTheNarrowTypes) {
+  TemporaryFolder folder;
+  std::vector<uint16_t> all(65536);
+  for (size_t i = 0; i < all.size(); ++i)
+    all[i] = uint16_t(i);
+  std::string path = folder.write(
+      "x",
+      safetensors(
+          R"({"h":{"dtype":"F16","shape":[65536],"data_offsets":[0,131072]},)"
+          R"("b":{"dtype":"BF16","shape":[65536],"data_offsets":[131072,262144]}})",
+          bytesOf(all) + bytesOf(all)));
+  SafetensorsFile file(path);
+  auto widened = [](uint16_t bits, int exponentBits, int mantissaBits) {
+    int bias = (1 << (exponentBits - 1)) - 1;
+    int exponent = bits >> mantissaBits & ((1 << exponentBits) - 1);
+    int mantissa = bits & ((1 << mantissaBits) - 1);
+    double value = exponent == 2 * bias + 1 ? (mantissa ? NAN : INFINITY)
+                   : exponent
+                       ? std::ldexp(1 + std::ldexp(mantissa, -mantissaBits),
+                                    exponent - bias)
+                       : std::ldexp(mantissa, 1 - bias - mantissaBits);
+    return bits & 0x8000 ? -value : value;
+  };
+  auto same = [](double a, double b) {
+    return std::isnan(a) ? std::isnan(b)
+                         : a == b && std::signbit(a) == std::signbit(b);
+  };
+  for (size_t i = 0; i < all.size(); ++i) {
+    EXPECT_TRUE(
+        same(file.find("h")->loadFloat(int64_t(i)), widened(all[i], 5, 10)))
+        << i;
+    EXPECT_TRUE(
+        same(file.find("b")->loadFloat(int64_t(i)), widened(all[i], 8, 7)))
+        << i;
+    // What bf16 buffers hold survives a saved file.
+    if (!std::isnan(bf16ToFloat(all[i]))) {
+      EXPECT_EQ(floatToBf16(bf16ToFloat(all[i])), all[i]);
+    }
+  }
 }
 
 TEST(Safetensors, RefusesCutFiles) {
