@@ -43,24 +43,12 @@ struct BertInputs {
 };
 } // namespace
 
-static ModelSizes readSizes(Config &config) {
-  ModelSizes sizes;
-  sizes.vocabulary = config.getSize("vocab_size");
-  sizes.positions = config.getSize("max_position_embeddings");
-  sizes.hidden = config.getSize("hidden_size");
-  sizes.layers =
-      config.getSize("num_hidden_layers", std::nullopt, maximumLayers);
-  sizes.heads = config.getSize("num_attention_heads");
-  sizes.inner = config.getSize("intermediate_size");
-  checkHeads(config, "hidden_size", sizes.hidden, "num_attention_heads",
-             sizes.heads);
-  return sizes;
-}
-
 static BertConfig readConfig(Config &config, const ImportOptions &options) {
   BertConfig c;
   c.masked = readArchitecture(config, {maskedModel, bareModel}) == maskedModel;
   c.sizes = readSizes(config);
+  checkHeads(config, "hidden_size", c.sizes.hidden, "num_attention_heads",
+             c.sizes.heads);
   c.tokenTypes = config.getSize("type_vocab_size", 2);
   c.epsilon = config.getNumber("layer_norm_eps", 1e-12);
   c.deviation = config.getNumber("initializer_range", 0.02);

@@ -12,6 +12,18 @@ using namespace mt;
 /// Multiply-adds of one product that fit 64 bits with room for sums.
 static constexpr uint64_t maximumProduct = uint64_t(1) << 60;
 
+ModelSizes mt::readSizes(Config &config) {
+  ModelSizes sizes;
+  sizes.vocabulary = config.getSize("vocab_size");
+  sizes.positions = config.getSize("max_position_embeddings");
+  sizes.hidden = config.getSize("hidden_size");
+  sizes.layers =
+      config.getSize("num_hidden_layers", std::nullopt, maximumLayers);
+  sizes.heads = config.getSize("num_attention_heads");
+  sizes.inner = config.getSize("intermediate_size");
+  return sizes;
+}
+
 namespace {
 struct NamedActivation {
   StringLiteral name;

@@ -53,7 +53,7 @@ static int64_t readInner(Config &config, int64_t hidden) {
   return inner;
 }
 
-static ModelSizes readSizes(Config &config) {
+static ModelSizes readGpt2Sizes(Config &config) {
   ModelSizes sizes;
   sizes.vocabulary = config.getSize("vocab_size");
   // Old files name the positions n_ctx only.
@@ -72,7 +72,7 @@ static ModelSizes readSizes(Config &config) {
 static Gpt2Config readConfig(Config &config, const ImportOptions &options) {
   Gpt2Config c;
   readArchitecture(config, {"GPT2LMHeadModel"});
-  c.sizes = readSizes(config);
+  c.sizes = readGpt2Sizes(config);
   c.epsilon = config.getNumber("layer_norm_epsilon", 1e-5);
   c.deviation = config.getNumber("initializer_range", 0.02);
   c.activation = readActivation(config, "activation_function", "gelu_new");

@@ -44,18 +44,6 @@ static StringRef getArchitecture(StringRef family) {
       .Default("LlamaForCausalLM");
 }
 
-static ModelSizes readSizes(Config &config) {
-  ModelSizes sizes;
-  sizes.vocabulary = config.getSize("vocab_size");
-  sizes.positions = config.getSize("max_position_embeddings");
-  sizes.hidden = config.getSize("hidden_size");
-  sizes.layers =
-      config.getSize("num_hidden_layers", std::nullopt, maximumLayers);
-  sizes.heads = config.getSize("num_attention_heads");
-  sizes.inner = config.getSize("intermediate_size");
-  return sizes;
-}
-
 /// Null means as many as query heads; only Llama takes a missing key for null.
 static int64_t readKeyHeads(Config &config, const LlamaConfig &c) {
   constexpr StringLiteral key = "num_key_value_heads";

@@ -22,6 +22,9 @@ struct ModelSizes {
   int64_t vocabulary, positions, hidden, layers, heads, inner;
 };
 
+/// By the keys that most families have, `hidden_size` and the like.
+ModelSizes readSizes(Config &config);
+
 /// The class of the model: the one in `architectures`, or the first of those
 /// that are `supported` where the file names none.
 std::string readArchitecture(Config &config,
