@@ -24,10 +24,11 @@ if config.mt_sanitize:
 config.substitutions.append(("%python", config.python or "python3"))
 config.substitutions.append(
     ("%golden", os.path.join(config.mt_source_dir, "test", "Golden")))
-inputs = os.path.join(config.mt_source_dir, "test", "Tools", "Inputs")
-for script in ["fails", "safetensors"]:
-    config.substitutions.append(
-        ("%" + script, "sh " + os.path.join(inputs, script + ".sh")))
+scripts = os.path.join(config.mt_source_dir, "test")
+for name, script in [("%fails", "Tools/Inputs/fails.sh"),
+                     ("%safetensors", "Tools/Inputs/safetensors.sh"),
+                     ("%train", "Execution/Inputs/train.sh")]:
+    config.substitutions.append((name, "sh " + os.path.join(scripts, script)))
 config.substitutions.append(
     ("%mpirun", "mpirun --allow-run-as-root --oversubscribe"))
 config.substitutions.append(("%inputs", inputs))
