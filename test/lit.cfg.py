@@ -31,7 +31,8 @@ for name, script in [("%fails", "Tools/Inputs/fails.sh"),
     config.substitutions.append((name, "sh " + os.path.join(scripts, script)))
 config.substitutions.append(
     ("%mpirun", "mpirun --allow-run-as-root --oversubscribe"))
-config.substitutions.append(("%inputs", inputs))
+config.substitutions.append(
+    ("%inputs", os.path.join(scripts, "Tools", "Inputs")))
 # Ranks as processes: where mpirun is there, and was when mt was built.
 if shutil.which("mpirun") and os.path.exists(
         os.path.join(config.mt_binary_dir, "lib", "libmt_runtime_mpi.so")):
