@@ -55,7 +55,7 @@ static Scalar toI64(const Scalar &x) {
     return x;
   if (x.getType().isIndex())
     return {*x.b, arith::IndexCastOp::create(*x.b, wide, x.value)};
-  return {*x.b, arith::ExtSIOp::create(*x.b, wide, x.value)};
+  return {*x.b, arith::ExtUIOp::create(*x.b, wide, x.value)};
 }
 
 /// Element `index` of a tensor of integers.
@@ -108,7 +108,8 @@ Scalar DropoutMask::getFactor(ScalarArgs indices, Type type) const {
   SmallVector<Scalar, 4> counter(4, makeWord(b, 0));
   for (auto [dim, index] : llvm::enumerate(indices)) {
     counter[dim] = toI64(index);
-    if (!offsets.empty())
+    // What has no offset, as the keys of attention, is whole.
+    if (dim < offsets.size())
       counter[dim] = counter[dim] + offsets[dim];
   }
   if (!indices.empty())

@@ -170,14 +170,14 @@ static LogicalResult verifyLayouts(Operation *op, unsigned tensor,
 
 /// Attributes that list one dimension a tensor have the right length.
 static LogicalResult verifyDimLists(Operation *op, unsigned tensors) {
-  for (NamedAttribute attr : op->getAttrs()) {
-    StringRef name = attr.getName();
-    auto list = dyn_cast<DenseI64ArrayAttr>(attr.getValue());
+  // The op's own: passes hang lists of theirs on it.
+  for (StringAttr name : op->getName().getAttributeNames()) {
+    auto list = op->getAttrOfType<DenseI64ArrayAttr>(name);
     if (!list || name == "sources")
       continue;
     if (list.size() != int64_t(tensors))
       return op->emitOpError()
-             << "lists " << list.size() << " " << name
+             << "lists " << list.size() << " " << name.getValue()
              << ", expected one for each of " << tensors << " tensors";
     if (llvm::any_of(list.asArrayRef(), [](int64_t dim) { return dim < 0; }))
       return op->emitOpError() << "expected dimensions of at least 0";

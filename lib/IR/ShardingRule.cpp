@@ -249,21 +249,27 @@ SmallVector<Sharding> mt::getRequiredOperands(const ShardingRule &rule,
       if (!llvm::is_contained(partial, axis))
         partial.push_back(axis);
   }
+  // A factor that the results lack: of the operands' axes for it, all of which
+  // the results are partial over, the most.
+  ShardingRule::FactorAxes summed(rule.getNumFactors());
   for (auto [tensor, layout] : llvm::zip_equal(rule.operands, operands))
     collectAxes(rule, tensor, layout,
                 [&](unsigned factor, const AxisList &list) {
-                  if (visible[factor] || !axes[factor].empty() ||
-                      !rule.factors[factor].reduction)
-                    return;
-                  bool summed = llvm::all_of(list, [&](Axis axis) {
-                    return llvm::is_contained(partial, axis) &&
-                           !llvm::is_contained(used, axis);
+                  bool isSummed = llvm::all_of(list, [&](Axis axis) {
+                    return llvm::is_contained(partial, axis);
                   });
-                  if (!summed)
-                    return;
-                  axes[factor] = list;
-                  llvm::append_range(used, list);
+                  if (!visible[factor] && rule.factors[factor].reduction &&
+                      isSummed && list.size() > summed[factor].size())
+                    summed[factor] = list;
                 });
+  for (auto [factor, list] : llvm::enumerate(summed)) {
+    if (llvm::any_of(list,
+                     [&](Axis axis) { return llvm::is_contained(used, axis); }))
+      continue;
+    if (!list.empty())
+      axes[factor] = list;
+    llvm::append_range(used, list);
+  }
 
   SmallVector<Sharding> required;
   for (auto [index, tensor] : llvm::enumerate(rule.operands)) {

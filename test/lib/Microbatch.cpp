@@ -126,10 +126,16 @@ std::vector<double> Microbatch::getGlobal(StringRef role,
   return result;
 }
 
+/// Whether the caller gives an argument its value; others start at zero.
+static bool isSet(const Microbatch::Argument &argument) {
+  return argument.role == "input" || argument.role == "parameter" ||
+         argument.role == "random";
+}
+
 llvm::Error Microbatch::run() {
   for (RankBuffers &rank : buffers)
     for (auto [argument, buffer] : llvm::zip(arguments, rank))
-      if (argument.role != "input" && argument.role != "parameter")
+      if (!isSet(argument))
         std::memset(buffer.getData(), 0, buffer.getSize());
   return step->run(microbatchName, buffers);
 }

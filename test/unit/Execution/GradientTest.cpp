@@ -31,6 +31,67 @@ void PrintTo(const GradientCase &test, std::ostream *os) { *os << test.name; }
 class Gradient : public testing::TestWithParam<GradientCase> {};
 } // namespace
 
+/// What the Llama family and BERT need beyond GPT-2.
+static void addFamilyCases(std::vector<GradientCase> &cases) {
+  for (std::string op : {"silu", "relu", "tanh"})
+    cases.push_back(
+        {op,
+         {{"x", "3x4xf64"}},
+         "%result = mt." + op + " %x : (tensor<3x4xf64>) -> tensor<3x4xf64>\n",
+         "3x4xf64"});
+  cases.push_back({"rms_norm",
+                   {{"x", "2x3x5xf64"}, {"w", "5xf64"}},
+                   "%result = mt.rms_norm %x, %w {epsilon = 1.0e-05 : f64} : "
+                   "(tensor<2x3x5xf64>, tensor<5xf64>) -> tensor<2x3x5xf64>\n",
+                   "2x3x5xf64"});
+  for (std::string inverse : {"", ", inverse"})
+    cases.push_back({inverse.empty() ? "rope" : "rope_inverse",
+                     {{"x", "2x3x2x4xf64"}},
+                     "%p = mt.positions : () -> tensor<3xi32>\n"
+                     "%result = mt.rope %x, %p {frequencies = array<f64: 1.0, "
+                     "0.3>" +
+                         inverse +
+                         "} : (tensor<2x3x2x4xf64>, tensor<3xi32>) -> "
+                         "tensor<2x3x2x4xf64>\n",
+                     "2x3x2x4xf64"});
+  cases.push_back({"repeat_heads",
+                   {{"x", "2x3x2x4xf64"}},
+                   "%result = mt.repeat_heads %x {repeats = 3 : i64} : "
+                   "(tensor<2x3x2x4xf64>) -> tensor<2x3x6x4xf64>\n",
+                   "2x3x6x4xf64"});
+  cases.push_back({"select_token",
+                   {{"x", "2x3x4xf64"}},
+                   "%result = mt.select_token %x {index = 1 : i64} : "
+                   "(tensor<2x3x4xf64>) -> tensor<2x4xf64>\n",
+                   "2x4xf64"});
+  std::string key = "%key = mt.random_key %random {site = \"s\"} : "
+                    "(tensor<3xi32>) -> tensor<3xi32>\n";
+  cases.push_back({"dropout",
+                   {{"x", "2x3x4xf64"}, {"random", "3xi32", false}},
+                   key + "%result = mt.dropout %x, %key {rate = 0.4 : f64} : "
+                         "(tensor<2x3x4xf64>, tensor<3xi32>) -> "
+                         "tensor<2x3x4xf64>\n",
+                   "2x3x4xf64"});
+  std::string q = "2x3x4x2xf64", k = "2x3x2x2xf64";
+  cases.push_back(
+      {"attention_mask_dropout",
+       {{"q", q},
+        {"k", k},
+        {"v", k},
+        {"mask", "2x3xi32", false},
+        {"random", "3xi32", false}},
+       key +
+           "%p = mt.positions : () -> tensor<3xi32>\n"
+           "%result, %lse = mt.attention %q, %k, %v, %p, %p mask %mask key "
+           "%key {causal = false, scale = 0.7 : f64, dropout = 0.3 : f64} : "
+           "(tensor<" +
+           q + ">, tensor<" + k + ">, tensor<" + k +
+           ">, tensor<3xi32>, tensor<3xi32>, tensor<2x3xi32>, tensor<3xi32>) "
+           "-> (tensor<" +
+           q + ">, tensor<2x3x4xf64>)\n",
+       q});
+}
+
 static std::vector<GradientCase> makeCases() {
   std::vector<GradientCase> cases;
   cases.push_back({"embedding",
@@ -110,6 +171,7 @@ static std::vector<GradientCase> makeCases() {
                            ">, tensor<2x3x4xf64>)\n",
                        q});
     }
+  addFamilyCases(cases);
   cases.push_back({"exp_sum",
                    {{"x", "2x3x6xf64"}, {"m", "2x3xf64", false}},
                    "%result = mt.exp_sum %x, %m {classes = 5 : i64} : "
