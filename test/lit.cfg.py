@@ -27,8 +27,13 @@ config.substitutions.append(
 scripts = os.path.join(config.mt_source_dir, "test")
 for name, script in [("%fails", "Tools/Inputs/fails.sh"),
                      ("%safetensors", "Tools/Inputs/safetensors.sh"),
-                     ("%train", "Execution/Inputs/train.sh")]:
+                     ("%train", "Execution/Inputs/train.sh"),
+                     ("%microbatches", "Execution/Inputs/microbatches.sh")]:
     config.substitutions.append((name, "sh " + os.path.join(scripts, script)))
+config.substitutions.append(
+    ("%document", "bash " + os.path.join(scripts, "Docs/Inputs/run-document.sh")))
+config.substitutions.append(
+    ("%docs", os.path.join(config.mt_source_dir, "docs")))
 config.substitutions.append(
     ("%mpirun", "mpirun --allow-run-as-root --oversubscribe"))
 config.substitutions.append(

@@ -89,6 +89,10 @@ const json *Config::find(StringRef key) const {
   return value;
 }
 
+std::string Config::getText() const {
+  return object->dump(-1, ' ', true, json::error_handler_t::replace);
+}
+
 bool Config::has(StringRef key) const {
   const json *value = find(key);
   return value && !value->is_null();

@@ -72,6 +72,10 @@ OwningOpRef<ModuleOp> mt::importModel(MLIRContext *context, StringRef path,
     error = config->getError();
     return nullptr;
   }
+  // The step saves folders that carry it on.
+  NamedAttrList model((*module)->getAttrOfType<DictionaryAttr>(attr::model));
+  model.set("config", StringAttr::get(context, config->getText()));
+  (*module)->setAttr(attr::model, model.getDictionary(context));
   ScopedDiagnosticHandler handler(context, [&](Diagnostic &diagnostic) {
     if (error.empty())
       error = config->getFile().str() + ": " + diagnostic.str();

@@ -87,8 +87,6 @@ private:
                  const Sharding &layout, SmallVectorImpl<Claim> &claims);
   ShardingRule::FactorAxes decide(const RuledOp &op,
                                   SmallVectorImpl<Conflict> *conflicts);
-  AxisList getPassedPartial(const RuledOp &op,
-                            const ShardingRule::FactorAxes &axes);
   Sharding getResultLayout(const RuledOp &op, unsigned result,
                            const ShardingRule::FactorAxes &axes,
                            ArrayRef<Axis> passed);
@@ -174,6 +172,35 @@ void Propagation::addClaims(const ShardingRule &rule, const ValueState &state,
   }
 }
 
+/// The partial axes that the op could pass on: a sum of tensors that are all
+/// partial over the same axes. Delaying a reduction further is not tried.
+static AxisList getCommonPartial(const RuledOp &op) {
+  std::optional<AxisList> common;
+  for (auto [index, role] : llvm::enumerate(op.rule.roles)) {
+    if (role != ShardingRule::Role::Additive)
+      continue;
+    const Sharding &layout = op.operands[index]->layout;
+    if (layout.isPartial() && layout.reduction != Reduction::Sum)
+      return {};
+    if (common && *common != layout.partial)
+      return {};
+    common = layout.partial;
+  }
+  return common.value_or(AxisList());
+}
+
+/// What is left of them when the factors took theirs.
+static AxisList getPassedPartial(const RuledOp &op,
+                                 const ShardingRule::FactorAxes &axes) {
+  AxisList partial;
+  for (Axis axis : getCommonPartial(op))
+    if (llvm::none_of(axes, [&](const AxisList &list) {
+          return llvm::is_contained(list, axis);
+        }))
+      partial.push_back(axis);
+  return partial;
+}
+
 /// Gives axes to factors: annotated tensors first, then larger ones, then what
 /// users want of the results.
 ShardingRule::FactorAxes
@@ -192,6 +219,9 @@ Propagation::decide(const RuledOp &op, SmallVectorImpl<Conflict> *conflicts) {
       addClaims(rule, *op.results[index], tensor, rule.getNumOperands() + index,
                 *op.results[index]->wanted, claims);
 
+  // One reduction of a sum serves all its summands, so what users want of the
+  // sum comes after it.
+  AxisList passed = getCommonPartial(op);
   ShardingRule::FactorAxes axes(rule.getNumFactors());
   SmallVector<std::optional<unsigned>> owners(mesh.getNumAxes());
   for (auto [number, claim] : llvm::enumerate(claims)) {
@@ -199,7 +229,8 @@ Propagation::decide(const RuledOp &op, SmallVectorImpl<Conflict> *conflicts) {
     for (auto [position, axis] : llvm::enumerate(claim.axes)) {
       if (position < given.size() && given[position] == axis)
         continue;
-      bool taken = owners[axis].has_value() || position < given.size();
+      bool taken = owners[axis].has_value() || position < given.size() ||
+                   (number >= fromOperands && llvm::is_contained(passed, axis));
       if (taken) {
         if (conflicts && number < fromOperands && owners[axis] &&
             claims[*owners[axis]].factor != claim.factor)
@@ -211,30 +242,6 @@ Propagation::decide(const RuledOp &op, SmallVectorImpl<Conflict> *conflicts) {
     }
   }
   return axes;
-}
-
-/// The partial axes that the op may pass on: a sum of tensors that are all
-/// partial over the same axes. Delaying a reduction further is not tried.
-AxisList Propagation::getPassedPartial(const RuledOp &op,
-                                       const ShardingRule::FactorAxes &axes) {
-  AxisList partial;
-  std::optional<AxisList> common;
-  for (auto [index, role] : llvm::enumerate(op.rule.roles)) {
-    if (role != ShardingRule::Role::Additive)
-      continue;
-    const Sharding &layout = op.operands[index]->layout;
-    if (layout.isPartial() && layout.reduction != Reduction::Sum)
-      return {};
-    if (common && *common != layout.partial)
-      return {};
-    common = layout.partial;
-  }
-  for (Axis axis : common.value_or(AxisList()))
-    if (llvm::none_of(axes, [&](const AxisList &list) {
-          return llvm::is_contained(list, axis);
-        }))
-      partial.push_back(axis);
-  return partial;
 }
 
 Sharding Propagation::getResultLayout(const RuledOp &op, unsigned result,

@@ -141,7 +141,10 @@ void RankProgram::setRandom(int64_t step, int64_t microbatch) {
   int64_t buffer = manifest.only(Role::Random);
   if (buffer < 0)
     return;
-  int64_t values[] = {int64_t(job.options.seed), step + 1, microbatch};
+  // Rows count over the whole batch: what is dropped does not depend on the
+  // number of microbatches.
+  int64_t firstRow = microbatch * (manifest.batch / manifest.microbatches);
+  int64_t values[] = {int64_t(job.options.seed), step + 1, firstRow};
   std::memcpy(data(buffer), values, sizeof values);
 }
 

@@ -2,12 +2,14 @@
 //
 //   mt-golden-check GOLDEN --log LOG [--gradients FILE]
 //   mt-golden-check --same-loss LOG OTHER TOLERANCE
+//   mt-golden-check --same-gradients FILE OTHER TOLERANCE
 //
 // Compares what mt-run wrote with a folder of reference data: the first loss
 // within 1e-6, every loss of the curve within 1e-5, the gradient norm likewise,
 // every gradient within 1e-5 of its norm or of 1e-4 times the global norm where
-// that is larger (some gradients are zero in exact arithmetic). Or two logs
-// with each other. Prints the worst of each and exits with 1 beyond them.
+// that is larger (some gradients are zero in exact arithmetic). Or two logs, or
+// two files of gradients, with each other. Prints the worst of each and exits
+// with 1 beyond them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -84,8 +86,9 @@ static bool checkCurve(const std::string &golden, const std::string &logPath) {
   return fine && counts;
 }
 
-static bool checkGradients(const std::string &golden, const std::string &path) {
-  SafetensorsFile found(path), expected(golden + "/gradients.safetensors");
+static bool checkGradients(const std::string &reference,
+                           const std::string &path, double tolerance) {
+  SafetensorsFile found(path), expected(reference);
   auto square = [](double x) { return x * x; };
   double global = 0;
   for (auto &[name, tensor] : expected.tensors())
@@ -113,7 +116,7 @@ static bool checkGradients(const std::string &golden, const std::string &path) {
   if (found.tensors().size() != expected.tensors().size())
     throw std::runtime_error(path + ": holds other tensors than the reference");
   std::printf("worst gradient   %s\n", worstName.c_str());
-  return report("gradients", worst, gradientTolerance);
+  return report("gradients", worst, tolerance);
 }
 
 static bool checkSameLoss(const std::string &a, const std::string &b,
@@ -136,6 +139,9 @@ int main(int argc, char **argv) {
     if (arguments.size() == 4 && arguments[0] == "--same-loss")
       return !checkSameLoss(arguments[1], arguments[2],
                             std::stod(arguments[3]));
+    if (arguments.size() == 4 && arguments[0] == "--same-gradients")
+      return !checkGradients(arguments[1], arguments[2],
+                             std::stod(arguments[3]));
     std::string golden, log, gradients;
     for (size_t i = 0; i < arguments.size(); ++i) {
       std::string *option = arguments[i] == "--log"         ? &log
@@ -148,7 +154,8 @@ int main(int argc, char **argv) {
     }
     bool fine = checkCurve(golden, log);
     if (!gradients.empty())
-      fine &= checkGradients(golden, gradients);
+      fine &= checkGradients(golden + "/gradients.safetensors", gradients,
+                             gradientTolerance);
     return !fine;
   } catch (const std::exception &error) {
     std::fprintf(stderr, "mt-golden-check: error: %s\n", error.what());

@@ -227,7 +227,8 @@ int main(int argc, char **argv) {
     return 0;
   } catch (const std::exception &error) {
     std::cout.flush();
-    std::cerr << "mt-run: error: " << error.what() << std::endl;
+    // In one piece: under a launcher other processes write between pieces.
+    std::cerr << "mt-run: error: " + std::string(error.what()) + "\n";
   }
   endLaunchedJob();
   // A rank stuck in compiled code may still run: no destructors under its feet.

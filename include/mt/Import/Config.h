@@ -29,6 +29,8 @@ public:
   static mlir::FailureOr<Config> read(llvm::StringRef path, std::string &error);
 
   llvm::StringRef getFile() const { return file; }
+  /// The whole object, as JSON on one line.
+  std::string getText() const;
 
   /// Whether the key is there and not null.
   bool has(llvm::StringRef key) const;

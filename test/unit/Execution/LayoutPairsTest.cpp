@@ -3,7 +3,8 @@
 // For each mesh one module with a function for every pair of layouts: it takes
 // a tensor in the first and returns it in the second. The passes place the
 // collectives, the compiler makes native code of them, and the runtime runs
-// them on all ranks.
+// them on all ranks. Of the largest set, which takes minutes, a part is run
+// unless MT_ALL_PAIRS is set.
 //
 //===----------------------------------------------------------------------===//
 
@@ -115,6 +116,10 @@ TEST_P(LayoutPairs, ArriveRight) {
     for (const Sharding &to : layouts)
       pairs.emplace_back(from, to);
   EXPECT_EQ(pairs.size(), test.pairs);
+  size_t stride = pairs.size() > 10000 && !std::getenv("MT_ALL_PAIRS") ? 11 : 1;
+  for (size_t i = 0; i * stride < pairs.size(); ++i)
+    pairs[i] = pairs[i * stride];
+  pairs.resize((pairs.size() + stride - 1) / stride);
   // Compiling grows faster than the number of functions.
   constexpr size_t pairsPerModule = 1500;
   for (ArrayRef<Pair> rest = pairs; !rest.empty();
