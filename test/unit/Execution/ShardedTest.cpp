@@ -61,6 +61,53 @@ TEST_P(ShardedLinear, EqualsDense) {
   }
 }
 
+//===----------------------------------------------------------------------===//
+// Dropout
+//===----------------------------------------------------------------------===//
+
+/// The gradient of x is its mask times the weights.
+static std::vector<double> runDropout(const std::string &mesh,
+                                      const std::string &layout) {
+  DialectRegistry registry;
+  registerAllDialects(registry);
+  MLIRContext context(registry);
+  PipelineOptions options;
+  options.annotated = !mesh.empty();
+  std::string body =
+      "%key = mt.random_key %random {site = \"s\"} : (tensor<3xi32>) -> "
+      "tensor<3xi32>\n%result = mt.dropout %x, %key {rate = 0.4 : f64} : "
+      "(tensor<4x6x8xf64>, tensor<3xi32>) -> tensor<4x6x8xf64>\n";
+  auto model = Microbatch::create(
+      context,
+      makeModel({{"x", "4x6x8xf64", true, layout}, {"random", "3xi32", false}},
+                body, "4x6x8xf64", mesh, layout),
+      options);
+  if (!model) {
+    ADD_FAILURE() << llvm::toString(model.takeError());
+    return {};
+  }
+  ModelValues values(**model, 100);
+  values.set(**model);
+  EXPECT_FALSE(bool((*model)->run()));
+  return (*model)->getGradient("x");
+}
+
+TEST(ShardedDropout, MasksAreTheSameToTheBit) {
+  std::vector<double> dense = runDropout("", "");
+  size_t dropped = llvm::count(dense, 0.0);
+  EXPECT_GT(dropped, dense.size() / 4);
+  EXPECT_LT(dropped, dense.size() * 6 / 10);
+  std::string grid = "#mt.mesh<a = 2, b = 2, c = 2>";
+  for (const char *layout :
+       {"[{}, {}, {}]", "[{a}, {}, {}]", "[{}, {b}, {}]", "[{}, {}, {c}]",
+        "[{a}, {b}, {c}]", "[{b, a}, {}, {c}]", "[{}, {c}, {a, b}]"})
+    EXPECT_EQ(runDropout(grid, layout), dense) << layout;
+}
+
+//===----------------------------------------------------------------------===//
+// Linear cases
+//===----------------------------------------------------------------------===//
+
 static std::vector<LinearCase> makeLinearCases() {
   std::string two = "#mt.mesh<tp = 2>", four = "#mt.mesh<tp = 4>",
               grid = "#mt.mesh<dp = 2, tp = 2>";
