@@ -28,7 +28,8 @@ scripts = os.path.join(config.mt_source_dir, "test")
 for name, script in [("%fails", "Tools/Inputs/fails.sh"),
                      ("%safetensors", "Tools/Inputs/safetensors.sh"),
                      ("%train", "Execution/Inputs/train.sh"),
-                     ("%microbatches", "Execution/Inputs/microbatches.sh")]:
+                     ("%microbatches", "Execution/Inputs/microbatches.sh"),
+                     ("%shapes", "Execution/Inputs/shapes.sh")]:
     config.substitutions.append((name, "sh " + os.path.join(scripts, script)))
 config.substitutions.append(
     ("%document", "bash " + os.path.join(scripts, "Docs/Inputs/run-document.sh")))

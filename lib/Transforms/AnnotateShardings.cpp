@@ -58,7 +58,8 @@ private:
   Walk walkFeatures(Place start);
   void visitUse(OpOperand &use, const Step &step, Walk &walk,
                 SmallVectorImpl<Step> &worklist);
-  LogicalResult shard(Place place, Operation *op, ArrayRef<Axis> axes);
+  LogicalResult shard(Place place, Operation *op, ArrayRef<Axis> axes,
+                      StringRef otherwise = {});
   LogicalResult shardWalk(const Walk &walk);
   LogicalResult annotateLinears();
   EmbeddingOp findTokenEmbedding();
@@ -78,6 +79,10 @@ private:
   llvm::SetVector<Value> partials;
 };
 } // namespace
+
+static constexpr StringLiteral wholeVocabulary =
+    "or leave the vocabulary whole: 'vocabulary-parallel=false', "
+    "--whole-vocabulary of mt-compile";
 
 /// The uses of a value by ops that are no structure: through units.
 static void forEachUse(Value value, function_ref<void(OpOperand &)> fn) {
@@ -161,8 +166,8 @@ Annotation::Walk Annotation::walkFeatures(Place start) {
 
 /// Checks that `axes` divide the dimension, and of a parameter or input notes
 /// that it is sharded so.
-LogicalResult Annotation::shard(Place place, Operation *op,
-                                ArrayRef<Axis> axes) {
+LogicalResult Annotation::shard(Place place, Operation *op, ArrayRef<Axis> axes,
+                                StringRef otherwise) {
   auto type = cast<RankedTensorType>(place.value.getType());
   int64_t size = type.getShape()[place.dim];
   int64_t shards = strategy.mesh.getSize(axes);
@@ -181,6 +186,8 @@ LogicalResult Annotation::shard(Place place, Operation *op,
     diag << " has size " << size << ", which is not divisible by " << shards
          << ", the size of " << describeAxes(strategy.mesh, axes);
     attachNearestSizes(diag, size, shards);
+    if (!otherwise.empty())
+      diag.attachNote() << otherwise;
     return failure();
   }
   if (!isa<BlockArgument>(place.value))
@@ -225,7 +232,9 @@ LogicalResult Annotation::annotateLinears() {
         (head && !strategy.vocabularyParallel))
       continue;
     columns.insert(op);
-    if (failed(shard({weight, 0}, op, walk.axes)) || failed(shardWalk(walk)))
+    if (failed(shard({weight, 0}, op, walk.axes,
+                     head ? StringRef(wholeVocabulary) : StringRef())) ||
+        failed(shardWalk(walk)))
       return failure();
     for (LinearOp end : walk.ends) {
       if (!rows.insert(end))
@@ -267,7 +276,7 @@ LogicalResult Annotation::annotateEmbeddings() {
       continue;
     partials.insert(embedding.getResult());
     if (strategy.vocabularyParallel && getParameter(table) &&
-        failed(shard({table, 0}, op, strategy.tensor)))
+        failed(shard({table, 0}, op, strategy.tensor, wholeVocabulary)))
       return failure();
   }
   return success();

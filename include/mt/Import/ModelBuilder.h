@@ -13,7 +13,7 @@ namespace mt {
 
 /// The padded vocabulary is a multiple of this on every mesh, so that a
 /// checkpoint and its initial values do not depend on the mesh.
-inline constexpr int64_t vocabularyMultiple = 128;
+inline constexpr int64_t vocabularyMultiple = 384;
 
 /// A parameter. What is left empty follows from `name` and `shape`: it lies in
 /// the checkpoint under its own name, whole and as it is.
