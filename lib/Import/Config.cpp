@@ -64,9 +64,8 @@ FailureOr<Config> Config::read(StringRef path, std::string &error) {
   Config config;
   config.file = *file;
   try {
-    StringRef text = (*buffer)->getBuffer();
-    config.object =
-        std::make_shared<json>(json::parse(text.begin(), text.end()));
+    config.text = (*buffer)->getBuffer().str();
+    config.object = std::make_shared<json>(json::parse(config.text));
   } catch (const json::exception &exception) {
     error = *file + ": expected JSON, found " + describe(exception);
     return failure();
@@ -87,10 +86,6 @@ const json *Config::find(StringRef key) const {
     value = &*it;
   }
   return value;
-}
-
-std::string Config::getText() const {
-  return object->dump(-1, ' ', true, json::error_handler_t::replace);
 }
 
 bool Config::has(StringRef key) const {

@@ -29,8 +29,8 @@ public:
   static mlir::FailureOr<Config> read(llvm::StringRef path, std::string &error);
 
   llvm::StringRef getFile() const { return file; }
-  /// The whole object, as JSON on one line.
-  std::string getText() const;
+  /// The file as it is.
+  llvm::StringRef getText() const { return text; }
 
   /// Whether the key is there and not null.
   bool has(llvm::StringRef key) const;
@@ -72,7 +72,7 @@ private:
   Config() = default;
   const nlohmann::json *find(llvm::StringRef key) const;
 
-  std::string file;
+  std::string file, text;
   std::shared_ptr<const nlohmann::json> object;
   std::string error;
 };
