@@ -120,7 +120,7 @@ struct Buffer {
 
   template <typename AttrTy> AttrTy get(StringRef name) const {
     return const_cast<func::FuncOp &>(function).getArgAttrOfType<AttrTy>(index,
-                                                                        name);
+                                                                         name);
   }
   Value getValue() const {
     return const_cast<func::FuncOp &>(function).getArgument(index);
@@ -212,6 +212,34 @@ static std::vector<ReportedParameter> collectParameters(ModuleOp module) {
 }
 
 //===----------------------------------------------------------------------===//
+// Saved activations
+//===----------------------------------------------------------------------===//
+
+static bool isReadBackward(Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) {
+    auto unit = dyn_cast<UnitOp>(user);
+    return unit && unit.getDirection() == Direction::Backward;
+  });
+}
+
+static std::vector<SavedActivations> collectSaved(ModuleOp module) {
+  std::vector<SavedActivations> result;
+  module.walk([&](UnitOp unit) {
+    if (unit.getDirection() != Direction::Forward)
+      return;
+    SavedActivations saved{unit.getName().str()};
+    for (Value value : unit.getOutputs())
+      if (isReadBackward(value)) {
+        ++saved.tensors;
+        saved.bytesPerRank += getLocalBytes(value.getType());
+      }
+    if (saved.tensors != 0)
+      result.push_back(saved);
+  });
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
 // The whole
 //===----------------------------------------------------------------------===//
 
@@ -236,5 +264,6 @@ Report mt::buildReport(ModuleOp module) {
     report.collectives.push_back(std::move(collective));
   });
   report.parameters = collectParameters(module);
+  report.saved = collectSaved(module);
   return report;
 }

@@ -93,6 +93,11 @@ json::Object mt::toJson(const Report &report) {
     collectives.push_back(toJson(collective));
   for (const ReportedParameter &parameter : report.parameters)
     parameters.push_back(::toJson(parameter));
+  json::Array saved;
+  for (const SavedActivations &unit : report.saved)
+    saved.push_back(json::Object{{"unit", unit.unit},
+                                 {"tensors", unit.tensors},
+                                 {"bytes_per_rank", unit.bytesPerRank}});
   json::Object totals = ::toJson(report.total);
   totals["by_kind"] = ::toJson(report.byKind);
   totals["by_axes"] = ::toJson(report.byAxes);
@@ -101,7 +106,8 @@ json::Object mt::toJson(const Report &report) {
   return json::Object{{"mesh", ::toJson(report.mesh)},
                       {"collectives", std::move(collectives)},
                       {"totals", std::move(totals)},
-                      {"parameters", std::move(parameters)}};
+                      {"parameters", std::move(parameters)},
+                      {"saved_activations", std::move(saved)}};
 }
 
 void mt::emitRemarks(const Report &report) {

@@ -53,15 +53,14 @@ static std::vector<UnitBlock> groupByUnit(const Report &report) {
     std::string unit = collective.traffic.getUnit().str();
     std::string direction =
         stringifyDirection(collective.traffic.getDirection()).str();
-    auto [entry, isNew] =
-        numbers.try_emplace({unit, direction}, blocks.size());
+    auto [entry, isNew] = numbers.try_emplace({unit, direction}, blocks.size());
     if (isNew)
       blocks.push_back({{unit}, direction, {}, {}});
     UnitBlock &block = blocks[entry->second];
     block.total.add(collective);
     std::string text = formatFacts(collective);
-    auto same = llvm::find_if(
-        block.rows, [&](const Row &row) { return row.text == text; });
+    auto same = llvm::find_if(block.rows,
+                              [&](const Row &row) { return row.text == text; });
     if (same == block.rows.end())
       block.rows.push_back({text, &collective});
     else
@@ -101,11 +100,10 @@ static int64_t getNumber(StringRef name, size_t place) {
 static bool isLayerOf(const UnitBlock &block, const UnitBlock &layers) {
   if (block.direction != layers.direction || block.rows != layers.rows)
     return false;
-  auto place =
-      findDifferentNumber(layers.units.front(), block.units.front());
-  return place && (layers.units.size() == 1 ||
-                   findDifferentNumber(layers.units[0], layers.units[1]) ==
-                       place);
+  auto place = findDifferentNumber(layers.units.front(), block.units.front());
+  return place &&
+         (layers.units.size() == 1 ||
+          findDifferentNumber(layers.units[0], layers.units[1]) == place);
 }
 
 static std::vector<UnitBlock> foldLayers(std::vector<UnitBlock> blocks) {
@@ -141,8 +139,8 @@ static std::string formatUnits(UnitBlock block) {
 static void printBlock(const UnitBlock &block, llvm::raw_ostream &os) {
   os << "\n" << formatUnits(block) << ", " << block.direction << "\n";
   for (const Row &row : block.rows)
-    os << llvm::formatv("{0,6} {1}\n",
-                        row.count * row.collective->executions, row.text);
+    os << llvm::formatv("{0,6} {1}\n", row.count * row.collective->executions,
+                        row.text);
   if (block.rows.size() > 1 || block.units.size() > 1)
     os << llvm::formatv("{0,6} {1,-50} {2,13} {3,13}{4}\n",
                         block.total.launches, "together",
@@ -157,6 +155,47 @@ static void printTotals(StringRef title,
   for (const auto &[name, total] : totals)
     os << llvm::formatv("{0,6} {1,-50} {2,13} {3,13}\n", total.launches, name,
                         total.payloadBytes, total.ringBytes);
+}
+
+static void printHeldLine(StringRef what, int64_t bytes,
+                          llvm::raw_ostream &os) {
+  os << llvm::formatv("       {0,-50} {1,13}\n", what, bytes);
+}
+
+/// Bytes that a rank holds: through all steps, and from a forward unit to its
+/// backward unit.
+static void printHeld(const Report &report, llvm::raw_ostream &os) {
+  int64_t parameters = 0, gradients = 0, state = 0;
+  for (const ReportedParameter &parameter : report.parameters) {
+    parameters += parameter.bytesPerRank;
+    gradients += parameter.gradientBytesPerRank;
+    state += parameter.stateBytesPerRank;
+  }
+  if (parameters == 0)
+    return;
+  os << "\nheld by a rank, bytes\n";
+  printHeldLine("parameters", parameters, os);
+  if (gradients != 0)
+    printHeldLine("gradients", gradients, os);
+  if (state != 0)
+    printHeldLine("optimizer state", state, os);
+  if (report.saved.empty())
+    return;
+  std::vector<UnitBlock> blocks;
+  int64_t total = 0;
+  for (const SavedActivations &saved : report.saved) {
+    UnitBlock block;
+    block.units = {saved.unit};
+    block.rows = {{std::to_string(saved.bytesPerRank), nullptr}};
+    blocks.push_back(std::move(block));
+    total += saved.bytesPerRank;
+  }
+  os << "\nsaved for the backward pass by a rank, bytes\n";
+  for (const UnitBlock &block : foldLayers(std::move(blocks)))
+    os << llvm::formatv("       {0,-50} {1,13}{2}\n", formatUnits(block),
+                        block.rows.front().text,
+                        block.units.size() > 1 ? "  in each" : "");
+  printHeldLine("together", total, os);
 }
 
 void mt::printText(const Report &report, llvm::raw_ostream &os) {
@@ -176,4 +215,5 @@ void mt::printText(const Report &report, llvm::raw_ostream &os) {
   printTotals("by axes, in a step", report.byAxes, os);
   printTotals("by direction, in a step", report.byDirection, os);
   printTotals("in a step", {{"all", report.total}}, os);
+  printHeld(report, os);
 }

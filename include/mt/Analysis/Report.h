@@ -42,6 +42,14 @@ struct ReportedParameter {
   int64_t bytesPerRank = 0, gradientBytesPerRank = 0, stateBytesPerRank = 0;
 };
 
+/// What a forward unit makes and a backward unit reads: alive from one to the
+/// other, in each microbatch.
+struct SavedActivations {
+  std::string unit;
+  int64_t tensors = 0;
+  int64_t bytesPerRank = 0;
+};
+
 struct Total {
   int64_t launches = 0;
   int64_t payloadBytes = 0;
@@ -54,6 +62,7 @@ struct Report {
   MeshAttr mesh;
   std::vector<ReportedCollective> collectives;
   std::vector<ReportedParameter> parameters;
+  std::vector<SavedActivations> saved;
   Total total;
   std::map<std::string, Total> byKind, byAxes, byUnit, byDirection;
 };
