@@ -47,6 +47,10 @@ public:
   }
   Value intoKey(Value tile, Value x) { return insert(tile, x, keyHead, 1); }
 
+  /// The row of the batch, and the tile's first query head.
+  Scalar getRow() const { return {b, batch}; }
+  Scalar getFirstHead() const { return {b, firstHead}; }
+
 private:
   struct Slice {
     SmallVector<OpFoldResult> offsets, sizes, strides;
@@ -86,8 +90,6 @@ private:
   }
 
   ImplicitLocOpBuilder &b;
-
-public:
   Value batch, keyHead, firstHead;
   int64_t group;
 };
@@ -188,8 +190,8 @@ public:
     DropoutMask mask(b, op.getRandomKey(), op.getOffset(),
                      op.getDropoutAttr().getValueAsDouble());
     return scores.map({}, number, [&](ScalarArgs) {
-      Scalar batch(b, tile.batch), firstHead(b, tile.firstHead);
-      return mask.getFactor({batch, firstHead + scores.index(0),
+      return mask.getFactor({tile.getRow(),
+                             tile.getFirstHead() + scores.index(0),
                              scores.index(1), scores.index(2)},
                             number);
     });

@@ -35,6 +35,9 @@ mlir::Value reshardTo(mlir::OpBuilder &builder, mlir::Location loc,
                       mlir::Value value, mlir::Type type, Reason reason,
                       llvm::StringRef demandedBy);
 
+/// Whether every operand of `op` is replicated on `axes`.
+bool isReplicatedOn(mlir::Operation *op, llvm::ArrayRef<Axis> axes);
+
 class Differentiation {
 public:
   explicit Differentiation(mlir::func::FuncOp function)
