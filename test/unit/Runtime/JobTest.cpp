@@ -219,7 +219,7 @@ TEST_F(JobTest, EndsWhereARankStaysAway) {
                           "rank 1");
 }
 
-TEST_F(JobTest, HandsSeedStepAndMicrobatchToTheStep) {
+TEST_F(JobTest, HandsSeedStepAndFirstRowToTheStep) {
   options.seed = 7;
   EXPECT_EQ(messageOf("fake-random"), "");
   options.seed = 8;

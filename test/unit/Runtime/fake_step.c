@@ -174,7 +174,7 @@ int32_t fake_microbatch(mt_context *context, void *const *buffers,
   const double *hyperparameters = buffers[10];
   const int64_t *random = buffers[11];
   if (random[0] != RANDOM || random[1] != (int64_t)hyperparameters[6] ||
-      random[2] != calls++ % MICROBATCHES)
+      random[2] != calls++ % MICROBATCHES * MICROBATCH)
     return 9;
 #endif
   // Every rank's tokens depend on every rank's scale.
