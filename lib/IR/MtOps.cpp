@@ -79,11 +79,34 @@ static void printReductionName(OpAsmPrinter &printer, Operation *,
 // Model ops with limits that their rules do not say
 //===----------------------------------------------------------------------===//
 
+static LogicalResult verifyRate(Operation *op, double rate) {
+  if (rate >= 0 && rate < 1)
+    return success();
+  return op->emitOpError()
+         << "expected a rate of at least 0 and below 1, found " << rate;
+}
+
+/// Weights are dropped by a key at a rate, or not at all.
+static LogicalResult verifyWeightDropout(Operation *op, Value key,
+                                         FloatAttr rate) {
+  if (bool(key) != bool(rate))
+    return op->emitOpError() << "expected a 'key' and a 'dropout' rate, or "
+                                "neither, found only the "
+                             << (key ? "key" : "rate");
+  return rate ? verifyRate(op, rate.getValueAsDouble()) : success();
+}
+
+LogicalResult AttentionOp::verify() {
+  return verifyWeightDropout(*this, getRandomKey(), getDropoutAttr());
+}
+
+LogicalResult AttentionGradOp::verify() {
+  return verifyWeightDropout(*this, getRandomKey(), getDropoutAttr());
+}
+
 LogicalResult DropoutOp::verify() {
-  double rate = getRate().convertToDouble();
-  if (!(rate >= 0 && rate < 1))
-    return emitOpError() << "expected a rate of at least 0 and below 1, found "
-                         << rate;
+  if (failed(verifyRate(*this, getRate().convertToDouble())))
+    return failure();
   int64_t rank = cast<RankedTensorType>(getX().getType()).getRank();
   if (rank > 4)
     return emitOpError() << "expected at most 4 dimensions, found " << rank;

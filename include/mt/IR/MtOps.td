@@ -486,7 +486,9 @@ def Mt_SelectTokenGradOp : Mt_GradOp<"select_token_grad"> {
 class Mt_AttentionKind<string mnemonic, list<Trait> traits>
     : Mt_RuledOp<mnemonic, traits # [AttrSizedOperandSegments,
         DeclareOpInterfaceMethods<GlobalIndexOpInterface>,
-        DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>]>;
+        DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>]> {
+  let hasVerifier = 1;
+}
 
 def Mt_AttentionOp : Mt_AttentionKind<"attention",
     [DeclareOpInterfaceMethods<GradientOpInterface>]> {
