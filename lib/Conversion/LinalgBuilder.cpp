@@ -283,3 +283,52 @@ Value mt::contract(ImplicitLocOpBuilder &b, StringRef spec, Value lhs,
   return domain.map({domain.whole(sum)}, type.getElementType(),
                     [](ScalarArgs in) { return in[0]; });
 }
+
+//===----------------------------------------------------------------------===//
+// Box
+//===----------------------------------------------------------------------===//
+
+Box::Box(ImplicitLocOpBuilder &b, Value tensor) : b(b) {
+  RankedTensorType type = getTensorType(tensor);
+  offsets.assign(type.getRank(), b.getIndexAttr(0));
+  strides.assign(type.getRank(), b.getIndexAttr(1));
+  sizes.assign(type.getShape().begin(), type.getShape().end());
+  isDropped.assign(type.getRank(), false);
+}
+
+Box &Box::cut(unsigned dim, OpFoldResult offset, int64_t size) {
+  offsets[dim] = offset;
+  sizes[dim] = size;
+  return *this;
+}
+
+Box &Box::at(unsigned dim, OpFoldResult index) {
+  isDropped[dim] = true;
+  return cut(dim, index, 1);
+}
+
+SmallVector<OpFoldResult> Box::getSizes() const {
+  return llvm::map_to_vector(sizes, [&](int64_t size) -> OpFoldResult {
+    return b.getIndexAttr(size);
+  });
+}
+
+SmallVector<int64_t> Box::getPartShape() const {
+  SmallVector<int64_t> shape;
+  for (auto [size, dropped] : llvm::zip_equal(sizes, isDropped))
+    if (!dropped)
+      shape.push_back(size);
+  return shape;
+}
+
+Value Box::extract(Value tensor) const {
+  auto type = RankedTensorType::get(getPartShape(),
+                                    getTensorType(tensor).getElementType());
+  return tensor::ExtractSliceOp::create(b, type, tensor, offsets, getSizes(),
+                                        strides);
+}
+
+Value Box::insert(Value part, Value tensor) const {
+  return tensor::InsertSliceOp::create(b, part, tensor, offsets, getSizes(),
+                                       strides);
+}

@@ -156,6 +156,30 @@ mlir::Value fill(mlir::ImplicitLocOpBuilder &b, mlir::Value init, double value);
 mlir::Value makeConstant(mlir::ImplicitLocOpBuilder &b, mlir::Type type,
                          double value);
 
+/// A box of a tensor: all of it, until it is cut.
+class Box {
+public:
+  Box(mlir::ImplicitLocOpBuilder &b, mlir::Value tensor);
+
+  /// `size` indices of a dimension from `offset` on.
+  Box &cut(unsigned dim, mlir::OpFoldResult offset, int64_t size);
+  /// One index of a dimension, which parts then lack.
+  Box &at(unsigned dim, mlir::OpFoldResult index);
+
+  llvm::SmallVector<int64_t> getPartShape() const;
+  mlir::Value extract(mlir::Value tensor) const;
+  /// `tensor` with the box replaced by `part`.
+  mlir::Value insert(mlir::Value part, mlir::Value tensor) const;
+
+private:
+  llvm::SmallVector<mlir::OpFoldResult> getSizes() const;
+
+  mlir::ImplicitLocOpBuilder &b;
+  llvm::SmallVector<mlir::OpFoldResult> offsets, strides;
+  llvm::SmallVector<int64_t> sizes;
+  llvm::SmallVector<bool> isDropped;
+};
+
 /// A sum of products, written as einsum writes it: "bsd,btd->bst". `init` is
 /// overwritten; products and sums have its element type.
 mlir::Value contract(mlir::ImplicitLocOpBuilder &b, llvm::StringRef spec,

@@ -30,64 +30,25 @@ public:
   }
 
   /// [s, r, d] of [b, s, h, d], or [s, r] of [b, s, h].
-  Value ofQuery(Value x) { return extract(x, firstHead, group, false); }
+  Value ofQuery(Value x) { return getQueryBox(x).extract(x); }
   /// [t, d] of [b, t, g, d].
-  Value ofKey(Value x) { return extract(x, keyHead, 1, true); }
+  Value ofKey(Value x) { return getKeyBox(x).extract(x); }
   /// [t] of [b, t].
-  Value ofKeyMask(Value x) {
-    int64_t keys = getTensorType(x).getDimSize(1);
-    return tensor::ExtractSliceOp::create(
-        b, RankedTensorType::get(keys, getTensorType(x).getElementType()), x,
-        ArrayRef<OpFoldResult>{batch, b.getIndexAttr(0)},
-        ArrayRef<OpFoldResult>{b.getIndexAttr(1), b.getIndexAttr(keys)},
-        ArrayRef<OpFoldResult>{b.getIndexAttr(1), b.getIndexAttr(1)});
-  }
+  Value ofKeyMask(Value x) { return Box(b, x).at(0, batch).extract(x); }
   Value intoQuery(Value tile, Value x) {
-    return insert(tile, x, firstHead, group);
+    return getQueryBox(x).insert(tile, x);
   }
-  Value intoKey(Value tile, Value x) { return insert(tile, x, keyHead, 1); }
+  Value intoKey(Value tile, Value x) { return getKeyBox(x).insert(tile, x); }
 
   /// The row of the batch, and the tile's first query head.
   Scalar getRow() const { return {b, batch}; }
   Scalar getFirstHead() const { return {b, firstHead}; }
 
 private:
-  struct Slice {
-    SmallVector<OpFoldResult> offsets, sizes, strides;
-  };
-
-  Slice getSlice(Value x, Value head, int64_t heads) {
-    RankedTensorType type = getTensorType(x);
-    Slice slice;
-    for (int64_t size : type.getShape()) {
-      slice.offsets.push_back(b.getIndexAttr(0));
-      slice.sizes.push_back(b.getIndexAttr(size));
-      slice.strides.push_back(b.getIndexAttr(1));
-    }
-    slice.offsets[0] = batch;
-    slice.sizes[0] = b.getIndexAttr(1);
-    slice.offsets[2] = head;
-    slice.sizes[2] = b.getIndexAttr(heads);
-    return slice;
+  Box getQueryBox(Value x) {
+    return Box(b, x).at(0, batch).cut(2, firstHead, group);
   }
-
-  Value extract(Value x, Value head, int64_t heads, bool dropsHead) {
-    RankedTensorType type = getTensorType(x);
-    SmallVector<int64_t> shape(type.getShape().drop_front());
-    shape[1] = heads;
-    if (dropsHead)
-      shape.erase(shape.begin() + 1);
-    Slice slice = getSlice(x, head, heads);
-    return tensor::ExtractSliceOp::create(
-        b, RankedTensorType::get(shape, type.getElementType()), x,
-        slice.offsets, slice.sizes, slice.strides);
-  }
-
-  Value insert(Value tile, Value x, Value head, int64_t heads) {
-    Slice slice = getSlice(x, head, heads);
-    return tensor::InsertSliceOp::create(b, tile, x, slice.offsets, slice.sizes,
-                                         slice.strides);
-  }
+  Box getKeyBox(Value x) { return Box(b, x).at(0, batch).at(2, keyHead); }
 
   ImplicitLocOpBuilder &b;
   Value batch, keyHead, firstHead;

@@ -166,14 +166,10 @@ static Results lowerTanhGrad(TanhGradOp op, ImplicitLocOpBuilder &b) {
 
 static Results lowerLocalSlice(LocalSliceOp op, ImplicitLocOpBuilder &b) {
   RankedTensorType type = getTensorType(op.getOutput());
-  SmallVector<OpFoldResult> offsets(type.getRank(), b.getIndexAttr(0));
-  SmallVector<OpFoldResult> strides(type.getRank(), b.getIndexAttr(1));
-  SmallVector<OpFoldResult> sizes;
-  for (int64_t size : type.getShape())
-    sizes.push_back(b.getIndexAttr(size));
-  offsets[op.getDim()] = getOffset(b, op.getOffset()).value;
-  Value slice = tensor::ExtractSliceOp::create(b, type, op.getInput(), offsets,
-                                               sizes, strides);
+  Box box(b, op.getInput());
+  box.cut(op.getDim(), getOffset(b, op.getOffset()).value,
+          type.getShape()[op.getDim()]);
+  Value slice = box.extract(op.getInput());
   Domain domain(b, type.getShape());
   return {domain.map({domain.whole(slice)}, type.getElementType(),
                      [](ScalarArgs in) { return in[0]; })};

@@ -10,39 +10,6 @@ using namespace mt;
 
 using Results = SmallVector<Value>;
 
-namespace {
-/// A box of a tensor: all of it, until told otherwise.
-struct Box {
-  Box(ImplicitLocOpBuilder &b, RankedTensorType type)
-      : offsets(type.getRank(), b.getIndexAttr(0)),
-        strides(type.getRank(), b.getIndexAttr(1)), shape(type.getShape()),
-        type(type) {
-    for (int64_t size : shape)
-      sizes.push_back(b.getIndexAttr(size));
-  }
-  Box &&cut(ImplicitLocOpBuilder &b, unsigned dim, OpFoldResult offset,
-            int64_t size) && {
-    offsets[dim] = offset;
-    sizes[dim] = b.getIndexAttr(size);
-    shape[dim] = size;
-    return std::move(*this);
-  }
-  Value extract(ImplicitLocOpBuilder &b, Value tensor) {
-    return tensor::ExtractSliceOp::create(
-        b, RankedTensorType::get(shape, type.getElementType()), tensor, offsets,
-        sizes, strides);
-  }
-  Value insert(ImplicitLocOpBuilder &b, Value part, Value tensor) {
-    return tensor::InsertSliceOp::create(b, part, tensor, offsets, sizes,
-                                         strides);
-  }
-
-  SmallVector<OpFoldResult> offsets, sizes, strides;
-  SmallVector<int64_t> shape;
-  RankedTensorType type;
-};
-} // namespace
-
 //===----------------------------------------------------------------------===//
 // Rotary embedding
 //===----------------------------------------------------------------------===//
@@ -75,19 +42,20 @@ static Results lowerRope(RopeOp op, ImplicitLocOpBuilder &b) {
   RankedTensorType type = getTensorType(op.getX());
   int64_t half = op.getFrequencies().size();
   SmallVector<Value> rotations = computeRotations(op, b);
-  Box firstHalf = Box(b, type).cut(b, 3, b.getIndexAttr(0), half);
-  Box secondHalf = Box(b, type).cut(b, 3, b.getIndexAttr(half), half);
-  Value first = firstHalf.extract(b, op.getX());
-  Value second = secondHalf.extract(b, op.getX());
+  Box firstHalf(b, op.getX()), secondHalf(b, op.getX());
+  firstHalf.cut(3, b.getIndexAttr(0), half);
+  secondHalf.cut(3, b.getIndexAttr(half), half);
+  Value first = firstHalf.extract(op.getX());
+  Value second = secondHalf.extract(op.getX());
   Value result = makeEmpty(b, type.getShape(), type.getElementType());
-  Domain domain(b, firstHalf.shape);
+  Domain domain(b, firstHalf.getPartShape());
   auto rotate = [&](Box &box, Value along, Value across, double sign) {
     Value part = domain.mapInto(
-        box.extract(b, result),
+        box.extract(result),
         {domain.whole(along), domain.whole(across),
          domain.dims(rotations[0], {1, 3}), domain.dims(rotations[1], {1, 3})},
         [&](ScalarArgs in) { return in[0] * in[2] + in[1] * in[3] * sign; });
-    result = box.insert(b, part, result);
+    result = box.insert(part, result);
   };
   rotate(firstHalf, first, second, -1.0);
   rotate(secondHalf, second, first, 1.0);
@@ -136,16 +104,15 @@ static Results lowerRepeatHeadsGrad(RepeatHeadsGradOp op,
     Value head = loop.getInductionVar();
     Value source = repeatedFrom(b, head, op.getOffset(), op.getRepeats());
     Value carried = loop.getRegionIterArg(0);
-    Box target =
-        Box(b, getTensorType(carried)).cut(b, 2, OpFoldResult(source), 1);
-    Value part = Box(b, cotangent)
-                     .cut(b, 2, OpFoldResult(head), 1)
-                     .extract(b, op.getCotangent());
-    Value old = target.extract(b, carried);
-    Domain domain(b, target.shape);
+    Box target(b, carried), repeated(b, op.getCotangent());
+    target.cut(2, source, 1);
+    repeated.cut(2, head, 1);
+    Value part = repeated.extract(op.getCotangent());
+    Value old = target.extract(carried);
+    Domain domain(b, target.getPartShape());
     Value sum = domain.mapInto(old, {domain.whole(old), domain.whole(part)},
                                [](ScalarArgs in) { return in[0] + in[1]; });
-    scf::YieldOp::create(b, target.insert(b, sum, carried));
+    scf::YieldOp::create(b, target.insert(sum, carried));
   }
   Value result = loop.getResult(0);
   if (number == type.getElementType())

@@ -73,32 +73,23 @@ buildLoops(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape, Value init,
 }
 
 /// The last dimension of `tensor` at `indices` of the others.
-static Value extractRow(ImplicitLocOpBuilder &b, Value tensor,
-                        ArrayRef<Value> indices) {
-  RankedTensorType type = getTensorType(tensor);
-  int64_t width = type.getDimSize(type.getRank() - 1);
-  SmallVector<OpFoldResult> offsets(indices.begin(), indices.end());
-  offsets.push_back(b.getIndexAttr(0));
-  SmallVector<OpFoldResult> sizes(indices.size(), b.getIndexAttr(1));
-  sizes.push_back(b.getIndexAttr(width));
-  SmallVector<OpFoldResult> strides(type.getRank(), b.getIndexAttr(1));
-  auto row = RankedTensorType::get(width, type.getElementType());
-  return tensor::ExtractSliceOp::create(b, row, tensor, offsets, sizes,
-                                        strides);
+static Box getRow(ImplicitLocOpBuilder &b, Value tensor,
+                  ArrayRef<Value> indices) {
+  Box row(b, tensor);
+  for (auto [dim, index] : llvm::enumerate(indices))
+    row.at(dim, index);
+  return row;
 }
 
 /// `table` with `row` added to row `index`.
 static Value addToRow(ImplicitLocOpBuilder &b, Value table, Value index,
                       Value row) {
-  int64_t width = getTensorType(row).getDimSize(0);
-  Value old = extractRow(b, table, index);
-  Domain columns(b, {width});
+  Box place = getRow(b, table, index);
+  Value old = place.extract(table);
+  Domain columns(b, place.getPartShape());
   Value sum = columns.mapInto(old, {columns.whole(old), columns.whole(row)},
                               [](ScalarArgs in) { return in[0] + in[1]; });
-  return tensor::InsertSliceOp::create(
-      b, sum, table, ArrayRef<OpFoldResult>{index, b.getIndexAttr(0)},
-      ArrayRef<OpFoldResult>{b.getIndexAttr(1), b.getIndexAttr(width)},
-      ArrayRef<OpFoldResult>{b.getIndexAttr(1), b.getIndexAttr(1)});
+  return place.insert(sum, table);
 }
 
 /// One row of the cotangent after the other is added to its id's row, save
@@ -117,7 +108,8 @@ static Results lowerEmbeddingGrad(EmbeddingGradOp op, ImplicitLocOpBuilder &b) {
                                     /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(choice.thenBlock());
-    Value cotangent = extractRow(b, op.getCotangent(), indices);
+    Value cotangent =
+        getRow(b, op.getCotangent(), indices).extract(op.getCotangent());
     scf::YieldOp::create(b, addToRow(b, table, row.value, cotangent));
     b.setInsertionPointToStart(choice.elseBlock());
     scf::YieldOp::create(b, table);

@@ -185,6 +185,18 @@ ParameterAttr mt::getParameter(Value value) {
                   : ParameterAttr();
 }
 
+void UnitOp::updateArgumentTypes() {
+  for (auto [argument, input] :
+       llvm::zip_equal(getBodyBlock()->getArguments(), getInputs()))
+    argument.setType(input.getType());
+}
+
+void UnitOp::updateResultTypes() {
+  for (auto [result, value] :
+       llvm::zip_equal(getOutputs(), getYield().getValues()))
+    result.setType(value.getType());
+}
+
 YieldOp UnitOp::getYield() {
   return cast<YieldOp>(getBodyBlock()->getTerminator());
 }

@@ -4,7 +4,6 @@
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Operation.h"
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -229,11 +228,8 @@ FailureOr<SmallVector<ShardingAttr>> Inference::makeResults() {
     Sharding layout = rule.getLayout(mesh, tensor, axes);
     for (Axis axis : partial)
       layout.addPartial(axis);
-    llvm::SmallDenseSet<unsigned> present;
-    for (const DimFactors &dim : tensor)
-      present.insert(dim.begin(), dim.end());
     for (auto [number, factor] : llvm::enumerate(rule.factors)) {
-      if (present.contains(number) || axes[number].empty() ||
+      if (hasFactor(tensor, number) || axes[number].empty() ||
           !factor.inOperands)
         continue;
       const Sighting &seen = *sightings[number];

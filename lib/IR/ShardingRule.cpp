@@ -185,6 +185,12 @@ ShardingRule &&ShardingRule::ownType(ArrayRef<unsigned> tensors) && {
 // Axes of factors
 //===----------------------------------------------------------------------===//
 
+bool mt::hasFactor(const TensorFactors &tensor, unsigned factor) {
+  return llvm::any_of(tensor, [&](const DimFactors &dim) {
+    return llvm::is_contained(dim, factor);
+  });
+}
+
 LogicalResult ShardingRule::splitDimAxes(MeshAttr mesh, const DimFactors &dim,
                                          ArrayRef<Axis> axes,
                                          FactorAxes &result) const {

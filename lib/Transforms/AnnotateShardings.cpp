@@ -170,27 +170,20 @@ LogicalResult Annotation::shard(Place place, Operation *op, ArrayRef<Axis> axes,
                                 StringRef otherwise) {
   auto type = cast<RankedTensorType>(place.value.getType());
   int64_t size = type.getShape()[place.dim];
-  int64_t shards = strategy.mesh.getSize(axes);
-  if (size % shards != 0) {
+  auto argument = dyn_cast<BlockArgument>(place.value);
+  if (size % strategy.mesh.getSize(axes) != 0) {
+    std::string whose =
+        argument ? describeArgument(function, argument.getArgNumber())
+                 : "the result of '" + op->getName().getStringRef().str() + "'";
     InFlightDiagnostic diag =
-        mlir::emitError(op ? op->getLoc() : place.value.getLoc());
-    diag << "dimension " << place.dim << " of ";
-    auto argument = dyn_cast<BlockArgument>(place.value);
-    auto name = argument ? function.getArgAttrOfType<StringAttr>(
-                               argument.getArgNumber(), attr::name)
-                         : StringAttr();
-    if (name)
-      diag << "'" << name.getValue() << "'";
-    else
-      diag << "the result of '" << op->getName() << "'";
-    diag << " has size " << size << ", which is not divisible by " << shards
-         << ", the size of " << describeAxes(strategy.mesh, axes);
-    attachNearestSizes(diag, size, shards);
+        emitIndivisible(op ? op->getLoc() : place.value.getLoc(),
+                        "dimension " + Twine(place.dim) + " of " + whose, size,
+                        strategy.mesh, axes);
     if (!otherwise.empty())
       diag.attachNote() << otherwise;
     return failure();
   }
-  if (!isa<BlockArgument>(place.value))
+  if (!argument)
     return success();
   Sharding &layout =
       layouts

@@ -2,7 +2,8 @@
 //-*-===//
 //
 // A model has thousands of arguments, and each change to the attributes of one
-// rebuilds the array of all. This changes them all and writes them once.
+// rebuilds the array of all. This changes them all and writes them once. The
+// function's type, which follows its body, is the passes' to update too.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,6 +13,15 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace mt {
+
+/// Gives `function` the type of its body: of the arguments, and of what is
+/// returned.
+inline void updateFunctionType(mlir::func::FuncOp function) {
+  mlir::Block &body = function.getBody().front();
+  function.setFunctionType(
+      mlir::FunctionType::get(function.getContext(), body.getArgumentTypes(),
+                              body.getTerminator()->getOperandTypes()));
+}
 
 class ArgumentAttrs {
 public:

@@ -197,9 +197,7 @@ void TrainStep::finishMicrobatch() {
   terminator->setOperands(microbatchResults);
   function.setName(microbatchName);
   function.setResAttrsAttr(ArrayAttr());
-  function.setFunctionType(FunctionType::get(function.getContext(),
-                                             body.getArgumentTypes(),
-                                             terminator->getOperandTypes()));
+  updateFunctionType(function);
   argumentAttrs.write();
   function.setResAttrsAttr(builder.getArrayAttr(microbatchResultAttrs));
 }

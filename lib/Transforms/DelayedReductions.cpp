@@ -46,16 +46,11 @@ static bool contributesPartial(OpOperand &use, ArrayRef<Axis> axes) {
   ShardingRule rule = op.getShardingRule();
   if (use.getOperandNumber() >= rule.getNumOperands())
     return false;
-  auto has = [](const TensorFactors &tensor, unsigned factor) {
-    return llvm::any_of(tensor, [&](const DimFactors &dim) {
-      return llvm::is_contained(dim, factor);
-    });
-  };
   AxisList summed;
   for (auto [tensor, result] : llvm::zip(rule.results, op->getResults()))
     for (auto [dim, factors] : llvm::enumerate(tensor))
       for (unsigned factor : factors)
-        if (!has(rule.operands[use.getOperandNumber()], factor))
+        if (!hasFactor(rule.operands[use.getOperandNumber()], factor))
           llvm::append_range(summed, getSharding(result).getDimAxes(dim));
   return llvm::all_of(
       axes, [&](Axis axis) { return llvm::is_contained(summed, axis); });

@@ -33,7 +33,6 @@ private:
   LogicalResult visitReturn(func::ReturnOp op);
   Value reshard(Value value, ShardingAttr layout, Operation *user);
   Reason getReason(Value value, ShardingAttr to, Operation *user);
-  void setFunctionType();
 
   func::FuncOp function;
   OpBuilder builder;
@@ -97,18 +96,13 @@ LogicalResult Insertion::visitRuled(ShardingRuleOpInterface op) {
 }
 
 LogicalResult Insertion::visitUnit(UnitOp unit) {
-  Block *body = unit.getBodyBlock();
-  for (auto [argument, input] :
-       llvm::zip_equal(body->getArguments(), unit.getInputs()))
-    argument.setType(input.getType());
+  unit.updateArgumentTypes();
   auto outer = std::move(reshards);
   reshards.clear();
-  if (failed(visitBlock(*body)))
+  if (failed(visitBlock(*unit.getBodyBlock())))
     return failure();
   reshards = std::move(outer);
-  for (auto [result, value] :
-       llvm::zip_equal(unit.getOutputs(), unit.getYield().getValues()))
-    result.setType(value.getType());
+  unit.updateResultTypes();
   return success();
 }
 
@@ -152,14 +146,6 @@ LogicalResult Insertion::visitBlock(Block &block) {
   return success();
 }
 
-void Insertion::setFunctionType() {
-  Block &body = function.getBody().front();
-  Operation *terminator = body.getTerminator();
-  function.setFunctionType(FunctionType::get(function.getContext(),
-                                             body.getArgumentTypes(),
-                                             terminator->getOperandTypes()));
-}
-
 LogicalResult Insertion::run() {
   ArgumentAttrs attrs(function);
   for (BlockArgument argument : function.getArguments()) {
@@ -188,7 +174,7 @@ LogicalResult Insertion::run() {
   }
   if (failed(visitBlock(function.getBody().front())))
     return failure();
-  setFunctionType();
+  updateFunctionType(function);
   attrs.write();
   return success();
 }

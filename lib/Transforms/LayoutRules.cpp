@@ -5,7 +5,6 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/GlobPattern.h"
 
 using namespace mlir;
 using namespace mt;
@@ -73,32 +72,23 @@ FailureOr<LayoutRules> LayoutRules::parse(StringRef text, MeshAttr mesh,
       continue;
     // A pattern may have brackets of its own, but no equals sign.
     auto [pattern, layout] = line.split('=');
-    Rule rule;
-    rule.pattern = pattern.trim().str();
-    if (rule.pattern.empty() || layout.empty())
+    pattern = pattern.trim();
+    if (pattern.empty() || layout.empty())
       return emitError() << "expected a rule as 'pattern = [{a, b}, {}]', "
                             "found '"
                          << line << "'";
-    llvm::Expected<llvm::GlobPattern> glob =
-        llvm::GlobPattern::create(rule.pattern);
+    llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(pattern);
     if (!glob)
       return emitError() << "expected a pattern with '*', '?' and '[...]', "
                             "found '"
-                         << rule.pattern
+                         << pattern
                          << "': " << llvm::toString(glob.takeError());
+    Rule rule{pattern, std::move(*glob), {}};
     if (failed(parseDims(layout, mesh, rule.dims, emitError)))
       return failure();
     result.rules.push_back(std::move(rule));
   }
   return result;
-}
-
-static StringRef getName(func::FuncOp function, unsigned argument) {
-  if (auto parameter =
-          function.getArgAttrOfType<ParameterAttr>(argument, attr::parameter))
-    return parameter.getName().getValue();
-  auto name = function.getArgAttrOfType<StringAttr>(argument, attr::name);
-  return name ? name.getValue() : "";
 }
 
 LogicalResult LayoutRules::applyTo(func::FuncOp function, unsigned argument,
@@ -110,21 +100,17 @@ LogicalResult LayoutRules::applyTo(func::FuncOp function, unsigned argument,
   if (rank != int64_t(rule.dims.size()))
     return emitError(loc) << "rule '" << rule.pattern << "' has "
                           << rule.dims.size() << " dimensions, expected "
-                          << rank << ", those of '"
-                          << getName(function, argument) << "'";
+                          << rank << ", those of "
+                          << describeArgument(function, argument);
   Sharding layout(mesh, rank);
   for (auto [dim, axes] : llvm::enumerate(rule.dims)) {
     layout.dims[dim] = axes;
-    int64_t size = type.getDimSize(dim), shards = mesh.getSize(axes);
-    if (size % shards == 0)
-      continue;
-    InFlightDiagnostic diagnostic = emitError(loc);
-    diagnostic << "rule '" << rule.pattern << "': dimension " << dim << " of '"
-               << getName(function, argument) << "' has size " << size
-               << ", which is not divisible by " << shards << ", the size of "
-               << describeAxes(mesh, axes);
-    attachNearestSizes(diagnostic, size, shards);
-    return diagnostic;
+    if (type.getDimSize(dim) % mesh.getSize(axes) != 0)
+      return emitIndivisible(loc,
+                             "rule '" + rule.pattern + "': dimension " +
+                                 Twine(dim) + " of " +
+                                 describeArgument(function, argument),
+                             type.getDimSize(dim), mesh, axes);
   }
   result = layout.toAttr();
   return success();
@@ -133,16 +119,10 @@ LogicalResult LayoutRules::applyTo(func::FuncOp function, unsigned argument,
 LogicalResult LayoutRules::apply(func::FuncOp function) {
   ArgumentAttrs attrs(function);
   for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i) {
-    StringRef name = getName(function, i);
+    StringRef name = getArgumentName(function, i);
     ShardingAttr layout;
     for (Rule &rule : rules) {
-      llvm::Expected<llvm::GlobPattern> glob =
-          llvm::GlobPattern::create(rule.pattern);
-      if (!glob) {
-        llvm::consumeError(glob.takeError());
-        continue;
-      }
-      if (name.empty() || !glob->match(name))
+      if (name.empty() || !rule.glob.match(name))
         continue;
       rule.used = true;
       if (failed(applyTo(function, i, rule, layout)))

@@ -77,7 +77,6 @@ public:
   void remark();
 
 private:
-  Value getRoot(Value value);
   ValueState &getState(Value value);
   void seed();
   bool visitForward(RuledOp &op);
@@ -93,28 +92,12 @@ private:
 
   func::FuncOp function;
   MeshAttr mesh;
-  DenseMap<Value, Value> roots;
   /// States stay where they are: ops point at them.
   std::deque<ValueState> states;
   DenseMap<Value, ValueState *> stateOfRoot;
   std::vector<RuledOp> ops;
 };
 } // namespace
-
-Value Propagation::getRoot(Value value) {
-  auto [entry, inserted] = roots.try_emplace(value);
-  if (!inserted)
-    return entry->second;
-  Value root = value;
-  if (auto argument = dyn_cast<BlockArgument>(value)) {
-    if (auto unit = dyn_cast<UnitOp>(argument.getOwner()->getParentOp()))
-      root = getRoot(unit.getInputs()[argument.getArgNumber()]);
-  } else if (auto unit = value.getDefiningOp<UnitOp>()) {
-    unsigned number = cast<OpResult>(value).getResultNumber();
-    root = getRoot(unit.getYield().getValues()[number]);
-  }
-  return roots[value] = root;
-}
 
 ValueState &Propagation::getState(Value value) {
   Value root = getRoot(value);
@@ -251,14 +234,9 @@ Sharding Propagation::getResultLayout(const RuledOp &op, unsigned result,
   Sharding layout = op.rule.getLayout(mesh, tensor, axes);
   for (Axis axis : passed)
     layout.addPartial(axis);
-  auto isPresent = [&](unsigned factor) {
-    return llvm::any_of(tensor, [&](const DimFactors &dim) {
-      return llvm::is_contained(dim, factor);
-    });
-  };
   for (auto [number, factor] : llvm::enumerate(op.rule.factors)) {
     if (axes[number].empty() || !factor.reduction || !factor.inOperands ||
-        isPresent(number))
+        hasFactor(tensor, number))
       continue;
     for (Axis axis : axes[number])
       layout.addPartial(axis);

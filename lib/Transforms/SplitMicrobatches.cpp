@@ -1,5 +1,6 @@
 //===- SplitMicrobatches.cpp - a part of the batch at a time --------------===//
 
+#include "ArgumentAttrs.h"
 #include "Strategy.h"
 #include "mt/Transforms/Passes.h"
 
@@ -51,14 +52,9 @@ static void inferBlock(Block &block) {
     } else if (auto constrain = dyn_cast<ConstrainOp>(op)) {
       constrain.getResult().setType(constrain.getX().getType());
     } else if (auto unit = dyn_cast<UnitOp>(op)) {
-      Block *body = unit.getBodyBlock();
-      for (auto [argument, input] :
-           llvm::zip_equal(body->getArguments(), unit.getInputs()))
-        argument.setType(input.getType());
-      inferBlock(*body);
-      for (auto [result, value] :
-           llvm::zip_equal(unit.getOutputs(), unit.getYield().getValues()))
-        result.setType(value.getType());
+      unit.updateArgumentTypes();
+      inferBlock(*unit.getBodyBlock());
+      unit.updateResultTypes();
     }
   }
 }
@@ -105,11 +101,8 @@ struct SplitMicrobatchesPass
     }
     if (failed(splitInputs(function, count)))
       return signalPassFailure();
-    Block &body = function.getBody().front();
-    inferBlock(body);
-    function.setFunctionType(
-        FunctionType::get(&getContext(), body.getArgumentTypes(),
-                          body.getTerminator()->getOperandTypes()));
+    inferBlock(function.getBody().front());
+    updateFunctionType(function);
     setMicrobatches(getOperation(), count);
   }
 };

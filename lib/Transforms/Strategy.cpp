@@ -12,7 +12,22 @@ using namespace mt;
 // Messages
 //===----------------------------------------------------------------------===//
 
-std::string mt::describeAxes(MeshAttr mesh, ArrayRef<Axis> axes) {
+StringRef mt::getArgumentName(func::FuncOp function, unsigned argument) {
+  if (auto parameter =
+          function.getArgAttrOfType<ParameterAttr>(argument, attr::parameter))
+    return parameter.getName().getValue();
+  auto name = function.getArgAttrOfType<StringAttr>(argument, attr::name);
+  return name ? name.getValue() : "";
+}
+
+std::string mt::describeArgument(func::FuncOp function, unsigned argument) {
+  StringRef name = getArgumentName(function, argument);
+  return name.empty() ? "argument " + std::to_string(argument)
+                      : ("'" + name + "'").str();
+}
+
+/// `axis 'tp'`, or `axes 'dp', 'fsdp'`, as the user named them.
+static std::string describeAxes(MeshAttr mesh, ArrayRef<Axis> axes) {
   SmallVector<StringRef> names;
   for (Axis axis : axes)
     if (!llvm::is_contained(names, mesh.getUserAxisName(axis)))
@@ -31,6 +46,17 @@ void mt::attachNearestSizes(InFlightDiagnostic &diagnostic, int64_t size,
                           << "; nearest sizes of the dimension: "
                           << size / shards * shards << " and "
                           << (size / shards + 1) * shards;
+}
+
+InFlightDiagnostic mt::emitIndivisible(Location loc, const Twine &what,
+                                       int64_t size, MeshAttr mesh,
+                                       ArrayRef<Axis> axes) {
+  int64_t shards = mesh.getSize(axes);
+  InFlightDiagnostic diagnostic = emitError(loc);
+  diagnostic << what << " has size " << size << ", which is not divisible by "
+             << shards << ", the size of " << describeAxes(mesh, axes);
+  attachNearestSizes(diagnostic, size, shards);
+  return diagnostic;
 }
 
 bool mt::isInput(func::FuncOp function, BlockArgument argument) {

@@ -11,6 +11,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/GlobPattern.h"
 
 namespace mt {
 
@@ -46,8 +47,17 @@ mlir::FailureOr<Strategy> makeStrategy(mlir::ModuleOp module,
 /// Whether `argument` of `function` holds rows of the batch.
 bool isInput(mlir::func::FuncOp function, mlir::BlockArgument argument);
 
-/// `axis 'tp'`, or `axes 'dp', 'fsdp'`, as the user named them.
-std::string describeAxes(MeshAttr mesh, llvm::ArrayRef<Axis> axes);
+/// The name of a parameter or of another argument; empty where it has none.
+llvm::StringRef getArgumentName(mlir::func::FuncOp function, unsigned argument);
+/// `'lm_head.weight'`, or `argument 3` where it has no name.
+std::string describeArgument(mlir::func::FuncOp function, unsigned argument);
+
+/// The error that the dimension `what` of `size` is not divisible by `axes`,
+/// with the nearest sizes that are.
+mlir::InFlightDiagnostic emitIndivisible(mlir::Location loc,
+                                         const llvm::Twine &what, int64_t size,
+                                         MeshAttr mesh,
+                                         llvm::ArrayRef<Axis> axes);
 
 /// Notes the sizes of an axis that divide `size`, and the sizes nearest to
 /// `size` that `shards` divides.
@@ -56,7 +66,8 @@ void attachNearestSizes(mlir::InFlightDiagnostic &diagnostic, int64_t size,
 
 /// Gives each argument of `function` whose name a rule matches its layout; the
 /// last rule that matches wins. `rules` are `pattern = [{a, b}, {}]`, one a
-/// line or separated by semicolons, patterns with `*`, `?` and `[...]`.
+/// line or separated by semicolons, patterns with `*`, `?` and `[...]`. They
+/// refer to the text, which outlives them.
 class LayoutRules {
 public:
   static mlir::FailureOr<LayoutRules>
@@ -70,8 +81,10 @@ public:
   bool names(Axis axis) const;
 
 private:
+  /// The pattern is a part of the text that was parsed.
   struct Rule {
-    std::string pattern;
+    llvm::StringRef pattern;
+    llvm::GlobPattern glob;
     llvm::SmallVector<AxisList> dims;
     bool used = false;
   };

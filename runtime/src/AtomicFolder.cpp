@@ -3,6 +3,7 @@
 #include "AtomicFolder.h"
 
 #include "MappedFile.h"
+#include "Text.h"
 #include "mt/error.h"
 
 #include <cerrno>
@@ -26,10 +27,6 @@ fs::path resolved(const std::string &path) {
 
 fs::path beside(const fs::path &target, const char *ending) {
   return target.parent_path() / ("." + target.filename().string() + ending);
-}
-
-bool startsWith(const std::string &text, const std::string &start) {
-  return text.compare(0, start.size(), start) == 0;
 }
 
 /// Files that a new checkpoint replaces, also where it has none of that name.

@@ -2,6 +2,7 @@
 
 #include "Checkpoint.h"
 
+#include "Text.h"
 #include "mt/error.h"
 
 #include <algorithm>
@@ -9,15 +10,6 @@
 using namespace mt::runtime;
 
 namespace {
-
-bool endsWith(const std::string &text, const std::string &end) {
-  return text.size() >= end.size() &&
-         text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
-bool startsWith(const std::string &text, const std::string &start) {
-  return text.compare(0, start.size(), start) == 0;
-}
 
 /// Constant masks and tables that files of known models carry.
 bool isConstant(const std::string &name) {

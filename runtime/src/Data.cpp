@@ -3,6 +3,7 @@
 #include "Data.h"
 
 #include "Safetensors.h"
+#include "Text.h"
 #include "mt/error.h"
 
 #include <algorithm>
@@ -15,11 +16,6 @@ namespace {
 constexpr int64_t ignoredLabel = -100;
 
 constexpr const char *safetensorsKind = "safetensors";
-
-bool endsWith(const std::string &path, const std::string &end) {
-  return path.size() >= end.size() &&
-         path.compare(path.size() - end.size(), end.size(), end) == 0;
-}
 
 /// By the name alone; one pointer a kind.
 const char *kindOf(const std::string &path) {

@@ -80,6 +80,9 @@ private:
   int descriptor;
 };
 
+/// Writes `text` as such a file.
+void writeText(const std::string &path, const std::string &text);
+
 /// Writes tensors of floats one after the other, in the order of `tensors`.
 class SafetensorsWriter {
 public:

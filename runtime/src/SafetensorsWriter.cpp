@@ -79,6 +79,12 @@ void AtomicFile::commit() {
   descriptor = -1;
 }
 
+void mt::runtime::writeText(const std::string &path, const std::string &text) {
+  AtomicFile file(path);
+  file.write(text.data(), text.size());
+  file.commit();
+}
+
 SafetensorsWriter::SafetensorsWriter(const std::string &path,
                                      const std::vector<Entry> &tensors)
     : tensors(tensors), file(path) {

@@ -6,16 +6,6 @@
 
 using namespace mt::runtime;
 
-namespace {
-
-void writeText(const std::string &path, const std::string &text) {
-  AtomicFile file(path);
-  file.write(text.data(), text.size());
-  file.commit();
-}
-
-} // namespace
-
 TrainerState mt::runtime::stateAfter(const Job &job, int64_t steps) {
   TrainerState state = job.start;
   state.step = steps;

@@ -62,10 +62,7 @@ void ShardedWriter::writeIndex() const {
     for (const SafetensorsWriter::Entry &tensor : shards[shard])
       index["weight_map"][tensor.name] =
           fs::path(shardPath(shard)).filename().string();
-  AtomicFile file(path + ".index.json");
-  std::string text = index.dump(2) + "\n";
-  file.write(text.data(), text.size());
-  file.commit();
+  writeText(path + ".index.json", index.dump(2) + "\n");
 }
 
 void ShardedWriter::commit() {

@@ -4,6 +4,7 @@
 
 #include "Json.h"
 #include "MappedFile.h"
+#include "Text.h"
 #include "mt/error.h"
 
 #include <cstring>
@@ -21,7 +22,7 @@ std::string loaderText(const std::string &absolutePath) {
   const char *text = dlerror();
   std::string message = text ? text : "unknown failure";
   std::string prefix = absolutePath + ": ";
-  if (message.compare(0, prefix.size(), prefix) == 0)
+  if (startsWith(message, prefix))
     message.erase(0, prefix.size());
   return message;
 }

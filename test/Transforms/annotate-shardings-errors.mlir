@@ -18,3 +18,11 @@ func.func @features(%x: tensor<4x8x16xf32>, %w1: tensor<30x16xf32> {mt.parameter
 func.func @batch(%x: tensor<3x8x16xf32> {mt.name = "input_ids"}) -> tensor<3x8x16xf32> {
   return %x : tensor<3x8x16xf32>
 }
+
+// -----
+
+// expected-error@+2 {{dimension 0 of argument 0 has size 3, which is not divisible by 2, the size of axis 'dp'}}
+// expected-note@+1 {{nearest sizes of the dimension: 2 and 4}}
+func.func @unnamed(%x: tensor<3x8x16xf32>) -> tensor<3x8x16xf32> {
+  return %x : tensor<3x8x16xf32>
+}

@@ -8,6 +8,7 @@
 #include "mt/Conversion/Passes.h"
 #include "mt/InitAll.h"
 #include "mt/Pipelines/Pipelines.h"
+#include "mt/Support/CommandLine.h"
 #include "mt/Support/OutputFile.h"
 #include "mt/Target/HostTarget.h"
 #include "mt/Transforms/Passes.h"
@@ -87,13 +88,6 @@ static LogicalResult check(const CLI::App &app, Arguments &arguments) {
     return fail("--output: expected a file for a shared library, found "
                 "standard output");
   return success();
-}
-
-/// The library's messages, on one line and lower case.
-static std::string oneLine(std::string line) {
-  llvm::replace(line, '\n', ' ');
-  line[0] = llvm::toLower(line[0]);
-  return line;
 }
 
 static std::string describe(const CLI::ArgumentMismatch &error) {

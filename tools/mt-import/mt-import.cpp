@@ -5,10 +5,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "mt/Import/Import.h"
+#include "mt/Support/CommandLine.h"
 #include "mt/Support/OutputFile.h"
 
 #include "mlir/IR/MLIRContext.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <CLI/CLI.hpp>
@@ -37,14 +37,6 @@ static LogicalResult parseInteger(StringRef flag, StringRef text,
   return failure();
 }
 
-/// The library's messages, on one line and lower case.
-static std::string oneLine(StringRef text) {
-  std::string line = llvm::join(llvm::split(text.trim(), '\n'), " ");
-  if (!line.empty())
-    line[0] = llvm::toLower(line[0]);
-  return line;
-}
-
 /// Returns the exit code if there is nothing to import.
 static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
   mt::ImportOptions &options = arguments.options;
@@ -68,7 +60,7 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
     llvm::outs() << app.help();
     return 0;
   } catch (const CLI::ParseError &error) {
-    return fail("command line: " + oneLine(error.what()));
+    return fail("command line: " + mt::oneLine(error.what()));
   }
 
   if (arguments.model.empty())

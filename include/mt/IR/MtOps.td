@@ -722,6 +722,10 @@ def Mt_UnitOp : Mt_Op<"unit", [IsolatedFromAbove, RecursiveMemoryEffects,
   let extraClassDeclaration = [{
     ::mlir::Block *getBodyBlock() { return &getBody().front(); }
     YieldOp getYield();
+    /// Gives the body's arguments the types of the inputs.
+    void updateArgumentTypes();
+    /// Gives the results the types of what is yielded.
+    void updateResultTypes();
   }];
 }
 

@@ -42,6 +42,9 @@ namespace mt {
 using DimFactors = llvm::SmallVector<unsigned, 2>;
 using TensorFactors = llvm::SmallVector<DimFactors, 4>;
 
+/// Whether `factor` is one of those of some dimension of `tensor`.
+bool hasFactor(const TensorFactors &tensor, unsigned factor);
+
 class ShardingRule {
 public:
   /// Builds the rule `spec` for `op`, whose first tensors it describes.

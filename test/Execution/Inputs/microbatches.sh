@@ -7,21 +7,11 @@
 set -eu
 golden=$1 out=$2
 
-train() { # NAME, then flags of mt-compile
-  name=$1
-  shift
-  echo "== $name: mt-compile $*"
-  mt-compile "$out.mlir" "$@" -o "$out.so"
-  mt-run "$out.so" --init "$golden" --data "$golden/batches.safetensors" \
-    --steps 3 --lr 3e-3 --log "$out.$name.log" \
-    --save-gradients "$out.$name.safetensors"
-  [ "$name" = dense ] && return
-  mt-golden-check --same-loss "$out.dense.log" "$out.$name.log" 1e-5
-  mt-golden-check --same-gradients "$out.dense.safetensors" \
-    "$out.$name.safetensors" 1e-5
-}
+model=$out.mlir
+run="--init $golden --data $golden/batches.safetensors --steps 3 --lr 3e-3"
+. "$(dirname "$0")/against-dense.sh"
 
-mt-import "$golden" --batch 24 --seq-len 48 --dropout 0.1 -o "$out.mlir"
+mt-import "$golden" --batch 24 --seq-len 48 --dropout 0.1 -o "$model"
 train dense
 train dense-3 --microbatches 3
 for mesh in dp=2,tp=1 dp=8,tp=1 dp=1,tp=4 dp=2,tp=3; do

@@ -7,19 +7,11 @@ set -eu
 config=$1
 shift
 
-train() { # NAME, then flags of mt-compile
-  name=$1
-  shift
-  echo "== $name: mt-compile $*"
-  mt-compile model.mlir "$@" -o step.so
-  mt-run step.so --data "$(dirname "$0")/shapes.sh" --steps 3 --seed 5 --lr 1e-3 \
-    --log "$name.log" --save-gradients "$name.safetensors"
-  [ "$name" = dense ] && return
-  mt-golden-check --same-loss dense.log "$name.log" 1e-5
-  mt-golden-check --same-gradients dense.safetensors "$name.safetensors" 1e-5
-}
+model=model.mlir out=shapes
+run="--data $0 --steps 3 --seed 5 --lr 1e-3"
+. "$(dirname "$0")/against-dense.sh"
 
-mt-import "$config" --batch 30 --seq-len 30 -o model.mlir
+mt-import "$config" --batch 30 --seq-len 30 -o "$model"
 train dense
 for mesh in "$@"; do
   # 5 and 7 divide no padded vocabulary.
