@@ -28,6 +28,7 @@ scripts = os.path.join(config.mt_source_dir, "test")
 for name, script in [("%fails", "Tools/Inputs/fails.sh"),
                      ("%safetensors", "Tools/Inputs/safetensors.sh"),
                      ("%train", "Execution/Inputs/train.sh"),
+                     ("%sharded-state", "Execution/Inputs/sharded-state.sh"),
                      ("%microbatches", "Execution/Inputs/microbatches.sh"),
                      ("%shapes", "Execution/Inputs/shapes.sh")]:
     config.substitutions.append((name, "sh " + os.path.join(scripts, script)))

@@ -179,7 +179,8 @@ static void addBuffer(ReportedParameter &parameter, StringRef role,
     parameter.gradient = buffer.getLayout();
     parameter.gradientBytesPerRank = buffer.getBytes();
   }
-  if (role == "first_moment" || role == "second_moment") {
+  if (role == "master_weight" || role == "first_moment" ||
+      role == "second_moment") {
     parameter.state = buffer.getLayout();
     parameter.stateBytesPerRank += buffer.getBytes();
   }

@@ -254,7 +254,8 @@ FailureOr<Array> ManifestBuilder::describeBuffers() {
                   {"sharding", describeSharding(buffer.getLayout(),
                                                 buffer.type.getRank())}};
     if (buffer.role == "parameter" || buffer.role == "gradient" ||
-        buffer.role == "first_moment" || buffer.role == "second_moment") {
+        buffer.role == "master_weight" || buffer.role == "first_moment" ||
+        buffer.role == "second_moment") {
       auto it = parameterIndex.find(buffer.name);
       if (it == parameterIndex.end())
         return module.emitError()

@@ -224,11 +224,47 @@ static LogicalResult verifyStep(Operation *op, const Transition &transition,
   return success();
 }
 
+/// What a collective that is only started makes is read by one wait alone.
+static LogicalResult verifyStarted(Operation *op) {
+  if (!op->hasAttr("async"))
+    return success();
+  WaitOp wait;
+  for (Operation *user : op->getUsers()) {
+    auto next = dyn_cast<WaitOp>(user);
+    if (!next || (wait && next != wait))
+      return op->emitOpError() << "is async, expected one 'mt.wait' as its "
+                                  "only user, found '"
+                               << user->getName() << "'";
+    wait = next;
+  }
+  if (!wait)
+    return op->emitOpError()
+           << "is async, expected an 'mt.wait' for it, found none";
+  return success();
+}
+
+CollectiveOpInterface WaitOp::getStarted() {
+  return getInputs().front().getDefiningOp<CollectiveOpInterface>();
+}
+
+LogicalResult WaitOp::verify() {
+  if (getInputs().empty() || !getStarted() || !getStarted()->hasAttr("async"))
+    return emitOpError() << "expected the results of an async collective";
+  if (!llvm::equal(getInputs(), getStarted()->getResults()))
+    return emitOpError() << "expected all results of '"
+                         << getStarted()->getName() << "' in order";
+  if (getInputs().getTypes() != getOutputs().getTypes())
+    return emitOpError() << "expected results of the types of its operands";
+  return success();
+}
+
 LogicalResult mt::verifyCollective(Operation *op) {
   auto collective = cast<CollectiveOpInterface>(op);
   MeshAttr mesh = collective.getMesh();
   AxisList axes = toAxisList(collective.getAxes());
   if (failed(verifyAxes(op, mesh, axes)))
+    return failure();
+  if (failed(verifyStarted(op)))
     return failure();
   unsigned tensors = op->getNumResults();
   unsigned tensorOperands = llvm::count_if(

@@ -36,6 +36,15 @@ static void annotate(OpPassManager &pm, const PipelineOptions &options) {
   pm.addPass(createAnnotateShardings(annotateOptions));
 }
 
+static void shardState(OpPassManager &pm, const PipelineOptions &options) {
+  ShardStateOptions stateOptions;
+  stateOptions.zero = options.zero;
+  stateOptions.axes = options.zeroAxes;
+  stateOptions.minShardBytes = options.minShardBytes;
+  stateOptions.reshardAfterForward = options.reshardAfterForward;
+  pm.addPass(createShardState(stateOptions));
+}
+
 static void shard(OpPassManager &pm, const PipelineOptions &options) {
   PropagateShardingsOptions propagateOptions;
   propagateOptions.remarks = options.remarks;
@@ -43,10 +52,14 @@ static void shard(OpPassManager &pm, const PipelineOptions &options) {
   pm.addPass(createInsertReshards());
   // Because reshards of one value to one layout are one reshard.
   simplify(pm);
+  if (options.zero != 0)
+    shardState(pm, options);
 }
 
-static void differentiate(OpPassManager &pm) {
-  pm.addPass(createBuildTrainStep());
+static void differentiate(OpPassManager &pm, const PipelineOptions &options) {
+  if (options.recompute != "none")
+    pm.addPass(createRecompute({options.recompute, options.recomputeUnits}));
+  pm.addPass(createBuildTrainStep({options.reduceType}));
   // Because a canonical forward unit yields exactly what is saved.
   simplify(pm);
 }
@@ -93,7 +106,7 @@ void mt::buildPipeline(OpPassManager &pm, const PipelineOptions &options) {
     if (stopsAfter("sharded"))
       return;
   }
-  differentiate(pm);
+  differentiate(pm, options);
   endPhase(pm, "differentiated");
   if (stopsAfter("differentiated"))
     return;

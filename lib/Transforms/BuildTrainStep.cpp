@@ -19,17 +19,26 @@ namespace mt {
 using namespace mlir;
 using namespace mt;
 
+static RankedTensorType withElementType(Type type, Type elementType) {
+  auto tensor = cast<RankedTensorType>(type);
+  return RankedTensorType::get(tensor.getShape(), elementType,
+                               tensor.getEncoding());
+}
+
 namespace {
 class TrainStep {
 public:
-  TrainStep(ModuleOp module, func::FuncOp forward)
+  TrainStep(ModuleOp module, func::FuncOp forward,
+            const BuildTrainStepOptions &options)
       : module(module), function(forward), builder(forward.getContext()),
-        loc(forward.getLoc()), argumentAttrs(forward) {}
+        loc(forward.getLoc()), options(options), argumentAttrs(forward) {}
 
   LogicalResult run();
 
 private:
   LogicalResult findLoss();
+  TrainedParameter describe(BlockArgument parameter, ParameterAttr attr,
+                            RankedTensorType gradientSum);
   void accumulateGradients(const Differentiation &differentiation);
   Value accumulateInUnits(Value accumulator, ArrayRef<Value> contributions);
   void accumulateLoss();
@@ -42,6 +51,7 @@ private:
   func::FuncOp function;
   OpBuilder builder;
   Location loc;
+  const BuildTrainStepOptions &options;
   unsigned lossResult = 0, countResult = 1;
   ArgumentAttrs argumentAttrs;
   SmallVector<TrainedParameter> trained;
@@ -116,6 +126,11 @@ static Value addInUnit(OpBuilder &builder, Location loc, Value accumulator,
   auto result = dyn_cast<OpResult>(contribution);
   auto unit = contribution.getDefiningOp<UnitOp>();
   auto add = [&](Value sum, Value value) -> Value {
+    // A reduction is as exact as the accumulator.
+    if (getElementTypeOrSelf(sum) != getElementTypeOrSelf(value))
+      value = CastOp::create(
+          builder, loc,
+          withElementType(value.getType(), getElementTypeOrSelf(sum)), value);
     value = reshardTo(builder, loc, value, sum.getType(),
                       Reason::GradientReduction, "mt.add");
     return AddOp::create(builder, loc, sum.getType(), sum, value);
@@ -134,6 +149,48 @@ static Value addInUnit(OpBuilder &builder, Location loc, Value accumulator,
   return result;
 }
 
+/// `type` with bf16 made f32.
+static Type getWideType(Type elementType) {
+  return elementType.isBF16() ? Float32Type::get(elementType.getContext())
+                              : elementType;
+}
+
+/// What is accumulated of contributions of type `sum`: sharded as the gradient
+/// is to be, and partial over the axes that do not shard it, which are reduced
+/// over once a step.
+static RankedTensorType getAccumulatorType(RankedTensorType sum,
+                                           ShardingAttr gradientLayout) {
+  if (!gradientLayout)
+    return sum;
+  Sharding layout(gradientLayout);
+  for (Axis axis : getSharding(sum).getPartialAxes())
+    if (layout.isReplicatedOn(axis))
+      layout.addPartial(axis);
+  return withSharding(sum, layout.toAttr());
+}
+
+TrainedParameter TrainStep::describe(BlockArgument parameter,
+                                     ParameterAttr attr,
+                                     RankedTensorType gradientSum) {
+  unsigned number = parameter.getArgNumber();
+  auto type = cast<RankedTensorType>(parameter.getType());
+  auto takeLayout = [&](StringRef name) {
+    auto layout = function.getArgAttrOfType<ShardingAttr>(number, name);
+    if (layout)
+      argumentAttrs.remove(number, name);
+    return layout;
+  };
+  RankedTensorType gradient = getAccumulatorType(
+      gradientSum, takeLayout(mt::attr::gradientLayout));
+  if (options.reduceType == "f32")
+    gradient = withElementType(gradient, getWideType(type.getElementType()));
+  RankedTensorType state =
+      withElementType(type, getWideType(type.getElementType()));
+  if (ShardingAttr layout = takeLayout(mt::attr::stateLayout))
+    state = withSharding(state, layout);
+  return {type, attr, gradient, state};
+}
+
 void TrainStep::accumulateGradients(const Differentiation &differentiation) {
   for (BlockArgument parameter : function.getArguments()) {
     auto attr = function.getArgAttrOfType<ParameterAttr>(
@@ -143,8 +200,7 @@ void TrainStep::accumulateGradients(const Differentiation &differentiation) {
       continue;
     SmallVector<Type> types = llvm::map_to_vector(
         entry->second, [](Value value) { return value.getType(); });
-    trained.push_back({cast<RankedTensorType>(parameter.getType()), attr,
-                       getLiftedType(types)});
+    trained.push_back(describe(parameter, attr, getLiftedType(types)));
     parameters.push_back(parameter);
   }
   builder.setInsertionPoint(function.getBody().front().getTerminator());
@@ -223,14 +279,22 @@ LogicalResult TrainStep::run() {
 namespace {
 struct BuildTrainStepPass
     : public mt::impl::BuildTrainStepBase<BuildTrainStepPass> {
+  using BuildTrainStepBase::BuildTrainStepBase;
+
   void runOnOperation() override {
+    if (reduceType != "f32" && reduceType != "parameter") {
+      getOperation()->emitError()
+          << "option 'reduce-type': expected f32 or parameter, found '"
+          << reduceType << "'";
+      return signalPassFailure();
+    }
     auto forward = getOperation().lookupSymbol<func::FuncOp>(forwardName);
     if (!forward || forward.isDeclaration()) {
       getOperation()->emitError()
           << "expected a function '@" << forwardName << "' to differentiate";
       return signalPassFailure();
     }
-    if (failed(TrainStep(getOperation(), forward).run()))
+    if (failed(TrainStep(getOperation(), forward, {reduceType}).run()))
       signalPassFailure();
   }
 };

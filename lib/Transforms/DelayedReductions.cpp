@@ -15,7 +15,10 @@
 using namespace mlir;
 using namespace mt;
 
+/// Gathered and cast parameters are meant too.
 static bool isTrainedParameter(Value value) {
+  while (isa_and_present<ReshardOp, CastOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
   ParameterAttr parameter = getParameter(value);
   return parameter && parameter.getTrained();
 }

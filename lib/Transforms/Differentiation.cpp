@@ -1,6 +1,7 @@
 //===- Differentiation.cpp - the backward units of a function -------------===//
 
 #include "Differentiation.h"
+#include "Recomputation.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/STLExtras.h"
@@ -199,11 +200,6 @@ Value Differentiation::import(Scope &scope, Value value) {
   return imported;
 }
 
-static bool enlarges(ReshardOp op) {
-  return getLocalBytes(op.getResult().getType()) >
-         getLocalBytes(op.getX().getType());
-}
-
 Value Differentiation::getPrimal(Scope &scope, Value value) {
   auto entry = scope.primals.find(value);
   if (entry != scope.primals.end())
@@ -214,11 +210,15 @@ Value Differentiation::getPrimal(Scope &scope, Value value) {
   auto reshard = dyn_cast_or_null<ReshardOp>(def);
   if (argument && scope.unit) {
     primal = import(scope, scope.unit.getInputs()[argument.getArgNumber()]);
-  } else if (reshard && enlarges(reshard)) {
+  } else if (scope.unit && def && isRecomputed(def)) {
+    primal = import(scope, value);
+  } else if (reshard && isRegathered(reshard)) {
     Value source = getPrimal(scope, reshard.getX());
-    primal =
-        ReshardOp::create(builder, reshard.getLoc(), value.getType(), source,
-                          Reason::Regather, reshard.getDemandedBy());
+    Reason reason = reshard.getReason() == Reason::ParameterGather
+                        ? Reason::ParameterGather
+                        : Reason::Regather;
+    primal = ReshardOp::create(builder, reshard.getLoc(), value.getType(),
+                               source, reason, reshard.getDemandedBy());
   } else if (scope.unit && def && def->getNumOperands() == 0) {
     // Made from nothing: made again rather than saved.
     primal =
@@ -285,20 +285,17 @@ void Differentiation::collectInputCotangents(
   }
 }
 
-/// Makes the forward unit yield what the backward unit reads of its body.
-UnitOp Differentiation::saveValues(Scope &scope) {
-  UnitOp unit = scope.unit;
-  Block *body = unit.getBodyBlock();
+/// Makes the forward unit yield `values`, which its body computes; `saved` says
+/// which result each is.
+UnitOp Differentiation::saveValues(UnitOp unit, ArrayRef<Value> values,
+                                   SavedValues &saved) {
   SmallVector<Value> yielded(unit.getYield().getValues());
   DenseMap<Value, unsigned> positions;
   for (auto [position, value] : llvm::enumerate(yielded))
     positions.try_emplace(value, position);
-  for (Value value : scope.inputs) {
-    Operation *def = value.getDefiningOp();
-    if (def && def->getBlock() == body &&
-        positions.try_emplace(value, yielded.size()).second)
+  for (Value value : values)
+    if (positions.try_emplace(value, yielded.size()).second)
       yielded.push_back(value);
-  }
   builder.setInsertionPoint(unit);
   SmallVector<Type> types =
       llvm::map_to_vector(yielded, [](Value v) { return v.getType(); });
@@ -309,13 +306,35 @@ UnitOp Differentiation::saveValues(Scope &scope) {
   extended.getBody().takeBody(unit.getBody());
   unit->replaceAllUsesWith(
       extended->getResults().take_front(unit->getNumResults()));
-  for (Value &value : scope.inputs) {
-    Operation *def = value.getDefiningOp();
-    if (def && def->getBlock() == body)
-      value = extended.getResult(positions[value]);
-  }
+  for (Value value : values)
+    saved[value] = extended.getResult(positions[value]);
   unit.erase();
   return extended;
+}
+
+/// Turns what the backward unit reads of the forward unit's body into results of
+/// the forward unit, which saves them, and of a recompute unit.
+void Differentiation::provideInputs(Scope &scope) {
+  Block *body = scope.unit.getBodyBlock();
+  Recomputation recomputation(body);
+  SmallVector<Value> saved;
+  for (Value value : scope.inputs) {
+    Operation *def = value.getDefiningOp();
+    if (!def || def->getBlock() != body)
+      continue;
+    if (isRecomputed(def))
+      recomputation.add(value);
+    else
+      saved.push_back(value);
+  }
+  llvm::append_range(saved, recomputation.getSaved());
+  SavedValues results;
+  scope.unit = saveValues(scope.unit, saved, results);
+  builder.setInsertionPoint(function.getBody().front().getTerminator());
+  recomputation.build(builder, scope.unit, results);
+  for (Value &value : scope.inputs)
+    if (Value result = results.lookup(value))
+      value = result;
 }
 
 LogicalResult Differentiation::finishUnit(Scope &scope) {
@@ -325,13 +344,12 @@ LogicalResult Differentiation::finishUnit(Scope &scope) {
       llvm::map_to_vector(results, [](auto &entry) { return entry.second; });
   YieldOp::create(builder, scope.unit.getLoc(), yielded);
 
-  Block *functionBody = &function.getBody().front();
-  UnitOp forward = saveValues(scope);
-  builder.setInsertionPoint(functionBody->getTerminator());
+  provideInputs(scope);
   SmallVector<Type> types =
       llvm::map_to_vector(yielded, [](Value v) { return v.getType(); });
-  auto backward = UnitOp::create(builder, forward.getLoc(), forward.getName(),
-                                 Direction::Backward, types, scope.inputs);
+  auto backward =
+      UnitOp::create(builder, scope.unit.getLoc(), scope.unit.getName(),
+                     Direction::Backward, types, scope.inputs);
   // The unit's own empty block makes way for the one that was built.
   backward.getBody().front().erase();
   backward.getBody().push_back(scope.body);

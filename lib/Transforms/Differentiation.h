@@ -56,6 +56,7 @@ public:
 
 private:
   friend class ScopedGradient;
+  using SavedValues = llvm::DenseMap<mlir::Value, mlir::Value>;
 
   /// Where backward ops are built: inside the backward unit of a forward unit,
   /// or, with no unit, in the function.
@@ -63,7 +64,8 @@ private:
     UnitOp unit;
     mlir::Block *body = nullptr;
     /// Of the backward unit: what each block argument stands for, a value of
-    /// the function or a value of the forward unit that is to be saved.
+    /// the function or a value of the forward unit that is to be saved, or to be
+    /// computed again.
     llvm::SmallVector<mlir::Value> inputs;
     llvm::DenseMap<mlir::Value, mlir::Value> imports;
     llvm::DenseMap<mlir::Value, mlir::Value> primals;
@@ -85,7 +87,9 @@ private:
   void collectInputCotangents(
       Scope &scope,
       llvm::SmallVectorImpl<std::pair<mlir::Value, mlir::Value>> &results);
-  UnitOp saveValues(Scope &scope);
+  UnitOp saveValues(UnitOp unit, llvm::ArrayRef<mlir::Value> values,
+                    SavedValues &saved);
+  void provideInputs(Scope &scope);
   mlir::LogicalResult finishUnit(Scope &scope);
 
   mlir::func::FuncOp function;

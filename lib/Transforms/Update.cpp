@@ -39,17 +39,18 @@ public:
   void build(RankedTensorType lossType, RankedTensorType countType);
 
 private:
-  /// Where a kind of buffer begins among the arguments.
-  struct Group {
-    SmallVector<Value> values;
-    unsigned first;
-  };
+  using Arguments = SmallVector<BlockArgument>;
+  using MemberType = RankedTensorType TrainedParameter::*;
 
-  Value addArgument(Type type, DictionaryAttr attrs);
-  Group addArguments(StringRef role, bool gradients = false);
+  BlockArgument addArgument(Type type, DictionaryAttr attrs);
+  Arguments addArguments(StringRef role, MemberType type);
   void addResult(Value value, StringRef role, StringRef name,
                  std::optional<unsigned> donated = {});
-  void addResults(ArrayRef<Value> values, const Group &group, StringRef role);
+  void addResults(ArrayRef<Value> values, ArrayRef<BlockArgument> replaced,
+                  StringRef role);
+  Value reshard(Value value, Type type, Reason reason);
+  Value cast(Value value, Type elementType);
+  void buildOptimizer(ArrayRef<Value> reduced, Value scale, Value hyper);
   Value addHyperparameters(Type scalar);
   Value buildSquares(ArrayRef<Value> gradients, Type scalar);
   void finish();
@@ -59,29 +60,39 @@ private:
   ArrayRef<TrainedParameter> trained;
   func::FuncOp function;
   Block *body;
+  Arguments parameters, gradients, masters, first, second;
   SmallVector<DictionaryAttr> argumentAttrs, resultAttrs;
   SmallVector<Value> results;
 };
 } // namespace
 
-Value UpdateBuilder::addArgument(Type type, DictionaryAttr attrs) {
+BlockArgument UpdateBuilder::addArgument(Type type, DictionaryAttr attrs) {
   argumentAttrs.push_back(attrs);
   return body->addArgument(type, loc);
 }
 
-UpdateBuilder::Group UpdateBuilder::addArguments(StringRef role,
-                                                 bool gradients) {
-  Group group{{}, body->getNumArguments()};
+/// Parameters of fewer bits than their state have master weights beside them.
+static bool hasMaster(const TrainedParameter &entry) {
+  return entry.type.getElementType() != entry.stateType.getElementType();
+}
+
+/// One for each parameter; null where it has no such buffer.
+UpdateBuilder::Arguments UpdateBuilder::addArguments(StringRef role,
+                                                     MemberType type) {
+  Arguments arguments;
   for (const TrainedParameter &entry : trained) {
+    if (role == "master_weight" && !hasMaster(entry)) {
+      arguments.push_back({});
+      continue;
+    }
     NamedAttrList attrs(
         makeBufferAttrs(builder, role, entry.attr.getName().getValue()));
     if (role == "parameter")
       attrs.set(attr::parameter, entry.attr);
-    group.values.push_back(
-        addArgument(gradients ? entry.gradientType : entry.type,
-                    attrs.getDictionary(builder.getContext())));
+    arguments.push_back(addArgument(
+        entry.*type, attrs.getDictionary(builder.getContext())));
   }
-  return group;
+  return arguments;
 }
 
 void UpdateBuilder::addResult(Value value, StringRef role, StringRef name,
@@ -90,11 +101,15 @@ void UpdateBuilder::addResult(Value value, StringRef role, StringRef name,
   resultAttrs.push_back(makeBufferAttrs(builder, role, name, donated));
 }
 
-void UpdateBuilder::addResults(ArrayRef<Value> values, const Group &group,
+/// Each result takes the place of an argument; null where there is none.
+void UpdateBuilder::addResults(ArrayRef<Value> values,
+                               ArrayRef<BlockArgument> replaced,
                                StringRef role) {
-  for (auto [index, value] : llvm::enumerate(values))
-    addResult(value, role, trained[index].attr.getName().getValue(),
-              group.first + index);
+  for (auto [entry, value, argument] :
+       llvm::zip_equal(trained, values, replaced))
+    if (argument)
+      addResult(value, role, entry.attr.getName().getValue(),
+                argument.getArgNumber());
 }
 
 /// `type` on every device of its mesh, if it has one.
@@ -146,12 +161,56 @@ void UpdateBuilder::finish() {
   function.setAllResultAttrs(resultAttrs);
 }
 
+Value UpdateBuilder::reshard(Value value, Type type, Reason reason) {
+  return reshardTo(builder, loc, value, type, reason,
+                   AdamWOp::getOperationName());
+}
+
+Value UpdateBuilder::cast(Value value, Type elementType) {
+  auto type = mlir::cast<RankedTensorType>(value.getType());
+  if (type.getElementType() == elementType)
+    return value;
+  return CastOp::create(
+      builder, loc,
+      RankedTensorType::get(type.getShape(), elementType, type.getEncoding()),
+      value);
+}
+
+/// Each device updates its shard of the state. New parameters are gathered from
+/// the shards, in their own type, where devices keep more of them than that.
+void UpdateBuilder::buildOptimizer(ArrayRef<Value> reduced, Value scale,
+                                   Value hyper) {
+  SmallVector<Value> newParameters, newMasters, newFirst, newSecond;
+  for (auto [index, entry] : llvm::enumerate(trained)) {
+    RankedTensorType type = entry.stateType;
+    Value parameter = masters[index];
+    if (!parameter)
+      parameter = reshard(parameters[index], type, Reason::Update);
+    auto adamw = AdamWOp::create(
+        builder, loc, TypeRange{type, type, type}, parameter,
+        cast(reduced[index], type.getElementType()), first[index],
+        second[index], scale, hyper, /*decay=*/type.getRank() >= 2);
+    Value updated =
+        cast(adamw.getNewParameter(), entry.type.getElementType());
+    newParameters.push_back(
+        reshard(updated, entry.type, Reason::ParameterGather));
+    newMasters.push_back(adamw.getNewParameter());
+    newFirst.push_back(adamw.getNewFirstMoment());
+    newSecond.push_back(adamw.getNewSecondMoment());
+  }
+  addResults(newParameters, parameters, "parameter");
+  addResults(newMasters, masters, "master_weight");
+  addResults(newFirst, first, "first_moment");
+  addResults(newSecond, second, "second_moment");
+}
+
 void UpdateBuilder::build(RankedTensorType lossType,
                           RankedTensorType countType) {
-  Group parameters = addArguments("parameter");
-  Group gradients = addArguments("gradient", /*gradients=*/true);
-  Group first = addArguments("first_moment");
-  Group second = addArguments("second_moment");
+  parameters = addArguments("parameter", &TrainedParameter::type);
+  gradients = addArguments("gradient", &TrainedParameter::gradientType);
+  masters = addArguments("master_weight", &TrainedParameter::stateType);
+  first = addArguments("first_moment", &TrainedParameter::stateType);
+  second = addArguments("second_moment", &TrainedParameter::stateType);
   Value loss =
       addArgument(lossType, makeBufferAttrs(builder, "loss_sum", "loss_sum"));
   Value count = addArgument(
@@ -164,27 +223,14 @@ void UpdateBuilder::build(RankedTensorType lossType,
   count = reshardTo(builder, loc, count, scalar, Reason::Loss,
                     ClipOp::getOperationName());
   SmallVector<Value> reduced;
-  for (auto [entry, gradient] : llvm::zip_equal(trained, gradients.values))
-    reduced.push_back(reshardTo(builder, loc, gradient, entry.type,
-                                Reason::GradientReduction,
-                                AdamWOp::getOperationName()));
+  for (auto [entry, gradient] : llvm::zip_equal(trained, gradients))
+    reduced.push_back(reshard(
+        gradient, withSharding(gradient.getType(), getSharding(entry.stateType)),
+        Reason::GradientReduction));
   Value squares = buildSquares(reduced, scalar);
   auto clip = ClipOp::create(builder, loc, TypeRange{scalar, scalar}, squares,
                              count, hyper);
-  SmallVector<Value> newParameters, newFirst, newSecond;
-  for (auto [index, entry] : llvm::enumerate(trained)) {
-    auto adamw = AdamWOp::create(
-        builder, loc, TypeRange{entry.type, entry.type, entry.type},
-        parameters.values[index], reduced[index], first.values[index],
-        second.values[index], clip.getScale(), hyper,
-        /*decay=*/entry.type.getRank() >= 2);
-    newParameters.push_back(adamw.getNewParameter());
-    newFirst.push_back(adamw.getNewFirstMoment());
-    newSecond.push_back(adamw.getNewSecondMoment());
-  }
-  addResults(newParameters, parameters, "parameter");
-  addResults(newFirst, first, "first_moment");
-  addResults(newSecond, second, "second_moment");
+  buildOptimizer(reduced, clip.getScale(), hyper);
   addResult(DivOp::create(builder, loc, scalar, loss, count), "loss", "loss");
   addResult(clip.getNorm(), "gradient_norm", "gradient_norm");
   addResult(count, "valid_tokens", "valid_tokens");

@@ -8,11 +8,13 @@
 
 namespace mt {
 
-/// A trained parameter: its type between steps and that of its accumulator.
+/// A trained parameter: its type between steps, that of its accumulator and
+/// that of its optimizer state.
 struct TrainedParameter {
   mlir::RankedTensorType type;
   ParameterAttr attr;
   mlir::RankedTensorType gradientType;
+  mlir::RankedTensorType stateType;
 };
 
 /// The attributes of an argument or result that is a buffer of the step.

@@ -42,9 +42,9 @@ std::string mt::runtime::tensorName(const Manifest &manifest,
                                     const Buffer &buffer) {
   const std::string &name =
       manifest.parameters[buffer.parameter].checkpoint.tensor;
-  bool isMoment =
-      buffer.role == Role::FirstMoment || buffer.role == Role::SecondMoment;
-  return isMoment ? std::string(roleName(buffer.role)) + "." + name : name;
+  return isOptimizerState(buffer.role)
+             ? std::string(roleName(buffer.role)) + "." + name
+             : name;
 }
 
 Checkpoint::Checkpoint(const std::string &path) : path(path) {

@@ -125,7 +125,7 @@ void Job::readStart() {
   if (!resumes)
     return;
   optimizer = std::make_unique<Checkpoint>(from + "/optimizer.safetensors");
-  optimizer->check(manifest, {Role::FirstMoment, Role::SecondMoment});
+  optimizer->check(manifest, {std::begin(optimizerState), std::end(optimizerState)});
 }
 
 void Job::readState() {

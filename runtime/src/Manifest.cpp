@@ -17,6 +17,7 @@ constexpr std::pair<Role, const char *> roleNames[] = {
     {Role::Gradient, "gradient"},
     {Role::FirstMoment, "first_moment"},
     {Role::SecondMoment, "second_moment"},
+    {Role::MasterWeight, "master_weight"},
     {Role::Hyperparameters, "hyperparameters"},
     {Role::Random, "random"},
     {Role::LossSum, "loss_sum"},

@@ -20,6 +20,7 @@ enum class Role {
   Gradient,
   FirstMoment,
   SecondMoment,
+  MasterWeight,
   Hyperparameters,
   Random,
   LossSum,
@@ -28,6 +29,17 @@ enum class Role {
   GradientNorm,
   ValidTokens,
 };
+
+/// What the optimizer keeps of a parameter; master weights where the parameter
+/// has fewer bits.
+inline constexpr Role optimizerState[] = {
+    Role::MasterWeight, Role::FirstMoment, Role::SecondMoment};
+inline bool isOptimizerState(Role role) {
+  for (Role state : optimizerState)
+    if (role == state)
+      return true;
+  return false;
+}
 
 const char *roleName(Role role);
 

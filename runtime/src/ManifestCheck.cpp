@@ -14,7 +14,7 @@ namespace {
 /// Whether a buffer of `role` belongs to a parameter.
 bool needsParameter(Role role) {
   return role == Role::Parameter || role == Role::Gradient ||
-         role == Role::FirstMoment || role == Role::SecondMoment;
+         isOptimizerState(role);
 }
 
 void checkParameterBuffer(const Manifest &manifest, const Buffer &buffer,

@@ -79,7 +79,10 @@ void RankProgram::allocateBuffers() {
 void RankProgram::setParameters() {
   int64_t odd[] = {INT64_MAX, 0};
   for (size_t i = 0; i < manifest.buffers.size(); ++i) {
-    const Buffer &buffer = manifest.buffers[i];
+    Buffer buffer = manifest.buffers[i];
+    // A new run's master weights are the parameters, unrounded.
+    if (buffer.role == Role::MasterWeight && !job.optimizer)
+      buffer.role = Role::Parameter;
     const Checkpoint *from = source(buffer.role);
     if (from) {
       int64_t element = from->load(manifest, buffer, rank, data(int64_t(i)));
@@ -96,9 +99,7 @@ void RankProgram::setParameters() {
 const Checkpoint *RankProgram::source(Role role) const {
   if (role == Role::Parameter)
     return job.checkpoint.get();
-  if (role == Role::FirstMoment || role == Role::SecondMoment)
-    return job.optimizer.get();
-  return nullptr;
+  return isOptimizerState(role) ? job.optimizer.get() : nullptr;
 }
 
 /// Each rank has looked at its own part; one warning speaks for all.

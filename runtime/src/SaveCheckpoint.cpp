@@ -36,7 +36,7 @@ void mt::runtime::saveCheckpoint(const Job &job, Communicator &communicator,
   saveWhole(communicator, job.manifest,
             {file("optimizer.safetensors"),
              path + "/optimizer.safetensors",
-             {Role::FirstMoment, Role::SecondMoment}},
+             {std::begin(optimizerState), std::end(optimizerState)}},
             memory);
   if (!folder)
     return;

@@ -29,11 +29,13 @@ using namespace mt;
 namespace {
 struct Arguments {
   std::string input, output = "step.so";
-  std::string mesh, stopAfter, emit, report, dataAxes, tensorAxis;
+  std::string mesh, stopAfter, emit, report, dataAxes, tensorAxis, zeroAxes;
+  std::string reduceType = "f32", recompute = "none", recomputeUnits;
   std::vector<std::string> rules;
   std::string ruleFile;
-  int64_t microbatches = 1;
+  int64_t microbatches = 1, zero = 0, minShardBytes = 0;
   bool sequenceParallel = false, wholeVocabulary = false, remarks = false;
+  bool keepGathered = false;
 };
 } // namespace
 
@@ -71,11 +73,31 @@ static LogicalResult check(const CLI::App &app, Arguments &arguments) {
     return fail("--mesh: expected axes as 'dp=2,tp=4', found ''");
   if (arguments.sequenceParallel && arguments.mesh.empty())
     return fail("--sequence-parallel: expected --mesh beside it, found none");
+  if (arguments.zero < 0 || arguments.zero > 3)
+    return fail("--zero: expected 0, 1, 2 or 3, found " +
+                Twine(arguments.zero));
+  if (arguments.minShardBytes < 0)
+    return fail("--min-shard-bytes: expected an integer of at least 0, found " +
+                Twine(arguments.minShardBytes));
+  for (StringRef flag :
+       {"--zero-axes", "--min-shard-bytes", "--keep-gathered"})
+    if (app.count(flag.str()) && arguments.zero == 0)
+      return fail(flag + ": expected --zero 1, 2 or 3 beside it, found none");
+  if (failed(checkWord("--recompute", arguments.recompute,
+                       {"none", "selective", "full"})))
+    return failure();
+  if (app.count("--recompute-units") && arguments.recompute == "none")
+    return fail("--recompute-units: expected --recompute selective or full "
+                "beside it, found none");
+  if (failed(checkWord("--reduce-dtype", arguments.reduceType,
+                       {"f32", "parameter"})))
+    return failure();
   if (arguments.microbatches < 1)
     return fail("--microbatches: expected an integer of at least 1, found " +
                 Twine(arguments.microbatches));
   for (StringRef flag :
-       {"--data-axes", "--tensor-axis", "--sharding", "--sharding-file"})
+       {"--data-axes", "--tensor-axis", "--sharding", "--sharding-file",
+        "--zero"})
     if (app.count(flag.str()) && arguments.mesh.empty())
       return fail(flag + ": expected --mesh beside it, found none");
   if (!arguments.stopAfter.empty() && !arguments.emit.empty() &&
@@ -124,6 +146,24 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
   app.add_option("--microbatches", arguments.microbatches,
                  "parts of the batch that a step takes one after the other "
                  "(1)");
+  app.add_option("--zero", arguments.zero,
+                 "shard over the data axes: 1 optimizer state, 2 gradients too, "
+                 "3 parameters too (0)");
+  app.add_option("--zero-axes", arguments.zeroAxes,
+                 "the axes that shard state (fsdp, if the mesh has it, else the "
+                 "data axes)");
+  app.add_option("--min-shard-bytes", arguments.minShardBytes,
+                 "a parameter whose shard would be smaller stays whole (0)");
+  app.add_flag("--keep-gathered", arguments.keepGathered,
+               "do not gather parameters again in the backward pass");
+  app.add_option("--recompute", arguments.recompute,
+                 "what the backward pass computes again instead of saving: "
+                 "none, selective (attention) or full (none)");
+  app.add_option("--recompute-units", arguments.recomputeUnits,
+                 "which units do, as 'transformer.h.*' (the blocks)");
+  app.add_option("--reduce-dtype", arguments.reduceType,
+                 "type of the gradients of bf16 parameters: f32 or parameter "
+                 "(f32)");
   app.add_flag("--sequence-parallel", arguments.sequenceParallel,
                "shard the residual stream over tp along the sequence");
   app.add_flag("--whole-vocabulary", arguments.wholeVocabulary,
@@ -301,6 +341,13 @@ static LogicalResult shard(ModuleOp module, const Arguments &arguments) {
   options.tensorAxis = arguments.tensorAxis;
   options.microbatches = arguments.microbatches;
   options.mesh = arguments.mesh;
+  options.zero = arguments.zero;
+  options.zeroAxes = arguments.zeroAxes;
+  options.minShardBytes = arguments.minShardBytes;
+  options.reshardAfterForward = !arguments.keepGathered;
+  options.reduceType = arguments.reduceType;
+  options.recompute = arguments.recompute;
+  options.recomputeUnits = arguments.recomputeUnits;
   options.annotated = arguments.mesh.empty() && isAnnotated(module);
   options.sequenceParallel = arguments.sequenceParallel;
   options.vocabularyParallel = !arguments.wholeVocabulary;

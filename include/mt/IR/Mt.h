@@ -29,6 +29,10 @@ namespace mt {
 ///   mt.layout     argument or result: its layout (local phase and later)
 ///   mt.shape      argument or result: its global shape (likewise)
 ///   mt.parameter  argument: a parameter of the model
+///   mt.gradient_layout, mt.state_layout  argument: how its gradient and its
+///                 optimizer state are sharded, if not as itself (sharded phase)
+///   mt.whole      argument: why a parameter's state is not sharded
+///   mt.recompute  unit: what its backward pass computes again (sharded phase)
 ///   mt.role       argument or result: what it is in the step
 ///   (docs/manifest.md) mt.name       argument or result: its name within the
 ///   role mt.donated    result: the number of the argument that it replaces
@@ -41,6 +45,10 @@ inline constexpr llvm::StringLiteral name = "mt.name";
 inline constexpr llvm::StringLiteral layout = "mt.layout";
 inline constexpr llvm::StringLiteral shape = "mt.shape";
 inline constexpr llvm::StringLiteral parameter = "mt.parameter";
+inline constexpr llvm::StringLiteral gradientLayout = "mt.gradient_layout";
+inline constexpr llvm::StringLiteral stateLayout = "mt.state_layout";
+inline constexpr llvm::StringLiteral whole = "mt.whole";
+inline constexpr llvm::StringLiteral recompute = "mt.recompute";
 inline constexpr llvm::StringLiteral role = "mt.role";
 inline constexpr llvm::StringLiteral donated = "mt.donated";
 } // namespace attr

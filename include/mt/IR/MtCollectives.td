@@ -4,7 +4,8 @@
 #define MT_COLLECTIVES_TD
 
 /// A collective over one or several axes of a mesh at once, first axis major.
-/// Several tensors in one op are one launch.
+/// Several tensors in one op are one launch. An `async` one is only started: its
+/// results are there behind the `mt.wait` that takes them.
 class Mt_CollectiveOp<string mnemonic, list<Trait> traits = []>
     : Mt_Op<mnemonic, [Pure,
         DeclareOpInterfaceMethods<CollectiveOpInterface, ["getTransition"]>]
@@ -22,7 +23,8 @@ def Mt_AllReduceOp : Mt_CollectiveOp<"all_reduce"> {
     ```
   }];
   let arguments = !con(common, (ins Mt_ReductionAttr:$reduction,
-                                    OptionalAttr<Mt_TrafficAttr>:$traffic));
+                                    OptionalAttr<Mt_TrafficAttr>:$traffic,
+                                    UnitAttr:$async));
   let assemblyFormat = [{
     $inputs `over` custom<MeshAxes>($axes, $mesh) custom<ReductionName>($reduction)
     attr-dict `:` functional-type($inputs, $outputs)
@@ -39,7 +41,8 @@ def Mt_AllGatherOp : Mt_CollectiveOp<"all_gather"> {
     ```
   }];
   let arguments = !con(common, (ins DenseI64ArrayAttr:$dims,
-                                    OptionalAttr<Mt_TrafficAttr>:$traffic));
+                                    OptionalAttr<Mt_TrafficAttr>:$traffic,
+                                    UnitAttr:$async));
   let assemblyFormat = [{
     $inputs `over` custom<MeshAxes>($axes, $mesh) `dims` $dims
     attr-dict `:` functional-type($inputs, $outputs)
@@ -57,7 +60,8 @@ def Mt_ReduceScatterOp : Mt_CollectiveOp<"reduce_scatter"> {
   }];
   let arguments = !con(common, (ins Mt_ReductionAttr:$reduction,
                                     DenseI64ArrayAttr:$dims,
-                                    OptionalAttr<Mt_TrafficAttr>:$traffic));
+                                    OptionalAttr<Mt_TrafficAttr>:$traffic,
+                                    UnitAttr:$async));
   let assemblyFormat = [{
     $inputs `over` custom<MeshAxes>($axes, $mesh) custom<ReductionName>($reduction)
     `dims` $dims attr-dict `:` functional-type($inputs, $outputs)
@@ -76,7 +80,8 @@ def Mt_AllToAllOp : Mt_CollectiveOp<"all_to_all"> {
   }];
   let arguments = !con(common, (ins DenseI64ArrayAttr:$split_dims,
                                     DenseI64ArrayAttr:$concat_dims,
-                                    OptionalAttr<Mt_TrafficAttr>:$traffic));
+                                    OptionalAttr<Mt_TrafficAttr>:$traffic,
+                                    UnitAttr:$async));
   let assemblyFormat = [{
     $inputs `over` custom<MeshAxes>($axes, $mesh) `split` $split_dims
     `concat` $concat_dims attr-dict `:` functional-type($inputs, $outputs)
@@ -94,10 +99,32 @@ def Mt_CollectivePermuteOp : Mt_CollectiveOp<"collective_permute"> {
     ```
   }];
   let arguments = !con(common, (ins DenseI64ArrayAttr:$sources,
-                                    OptionalAttr<Mt_TrafficAttr>:$traffic));
+                                    OptionalAttr<Mt_TrafficAttr>:$traffic,
+                                    UnitAttr:$async));
   let assemblyFormat = [{
     $inputs `over` custom<MeshAxes>($axes, $mesh) `sources` $sources
     attr-dict `:` functional-type($inputs, $outputs)
+  }];
+}
+
+def Mt_WaitOp : Mt_Op<"wait", [Pure]> {
+  let summary = "the results of a collective that was started";
+  let description = [{
+    Takes all results of one `async` collective, in order, and is their only
+    user; the op's results are the same tensors, there to be read. Until then
+    the collective's operands are not to be written over.
+
+    ```mlir
+    %p = mt.all_gather %x over {tp} of #mesh dims [0] {async} : (tensor<4xf32>) -> tensor<8xf32>
+    %y = mt.wait %p : (tensor<8xf32>) -> tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<Mt_Tensor>:$inputs);
+  let results = (outs Variadic<Mt_Tensor>:$outputs);
+  let assemblyFormat = "$inputs attr-dict `:` functional-type($inputs, $outputs)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    CollectiveOpInterface getStarted();
   }];
 }
 

@@ -765,9 +765,10 @@ def Mt_ReshardOp : Mt_Op<"reshard", [Pure]> {
   let summary = "the same value in another layout";
   let description = [{
     The only op whose operand and result layouts differ freely. Created by
-    `mt-insert-reshards` and `mt-build-train-step`; `mt-place-collectives`
-    turns each into collectives. `reason` says why the layout changes and
-    `demanded_by` which op demanded it.
+    `mt-insert-reshards`, `mt-shard-state` and `mt-build-train-step`;
+    `mt-place-collectives` turns each into collectives. `reason` says why the
+    layout changes and `demanded_by` which op demanded it. With `keep` the
+    result is saved for the backward pass, even if it is larger than `x`.
 
     Constraints:
     * both types are encoded, on one mesh, with one shape and element type
@@ -779,7 +780,7 @@ def Mt_ReshardOp : Mt_Op<"reshard", [Pure]> {
     ```
   }];
   let arguments = (ins Mt_Tensor:$x, Mt_ReasonAttr:$reason,
-                       StrAttr:$demanded_by);
+                       StrAttr:$demanded_by, UnitAttr:$keep);
   let results = (outs Mt_Tensor:$result);
   let assemblyFormat = [{
     $x attr-dict `:` type($x) `->` type($result)

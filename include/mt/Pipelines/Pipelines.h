@@ -37,6 +37,34 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       llvm::cl::desc("parts of the batch that a step takes one after the "
                      "other"),
       llvm::cl::init(1)};
+  Option<int64_t> zero{
+      *this, "zero",
+      llvm::cl::desc("shard optimizer state (1), gradients (2), parameters (3)"),
+      llvm::cl::init(0)};
+  Option<std::string> zeroAxes{
+      *this, "zero-axes",
+      llvm::cl::desc("the axes that shard state, as fsdp"), llvm::cl::init("")};
+  Option<int64_t> minShardBytes{
+      *this, "min-shard-bytes",
+      llvm::cl::desc("a parameter whose shard would be smaller stays whole"),
+      llvm::cl::init(0)};
+  Option<bool> reshardAfterForward{
+      *this, "reshard-after-forward",
+      llvm::cl::desc("gather parameters again in the backward pass"),
+      llvm::cl::init(true)};
+  Option<std::string> recompute{
+      *this, "recompute",
+      llvm::cl::desc("what the backward pass computes again: none, selective "
+                     "or full"),
+      llvm::cl::init("none")};
+  Option<std::string> recomputeUnits{
+      *this, "recompute-units",
+      llvm::cl::desc("patterns of the units that do, as transformer.h.*"),
+      llvm::cl::init("")};
+  Option<std::string> reduceType{
+      *this, "reduce-type",
+      llvm::cl::desc("type of bf16 parameters' gradients: f32 or parameter"),
+      llvm::cl::init("f32")};
   Option<bool> annotated{
       *this, "annotated",
       llvm::cl::desc("the module carries all its annotations"),

@@ -135,6 +135,82 @@ def InsertReshards : Pass<"mt-insert-reshards", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mt::MtDialect"];
 }
 
+def ShardState : Pass<"mt-shard-state", "::mlir::ModuleOp"> {
+  let summary = "shard what a device keeps of parameters, gradients, state";
+  let description = [{
+    Requires phase: sharded. Ensures phase: sharded.
+
+    ZeRO (Rajbhandari et al. 2020) and FSDP (Zhao et al. 2023) as layouts. The
+    layout in which units use a parameter stays. With `zero` 1 its optimizer
+    state, with 2 also the accumulator of its gradient, with 3 also the parameter
+    itself is sharded over `axes` on one dimension more: one that no other axis
+    shards, else minor to those that do; of several the first. `axes` are `fsdp`
+    if the mesh has an axis of that name, else those that shard the batch. Where
+    they are fewer than those (HSDP), the others replicate.
+
+    A parameter stays whole, with the reason as `mt.whole`, if no dimension is
+    divisible, if a device's shard would have fewer than `min-shard-bytes`, or if
+    one of the axes shards it in its units.
+
+    With `zero` 3 each unit gathers what it uses once, at its start, behind a cast
+    to a narrower type. The gather is repeated in the backward pass, unless
+    `reshard-after-forward` is false.
+
+    ```mlir
+    // before
+    func.func private @forward(%w: tensor<32x16xf32, #tp_x> {mt.parameter = ...}) {
+      %0 = mt.unit "h.0" forward (%a = %w : tensor<32x16xf32, #tp_x>) ... {
+        %1 = mt.linear %x, %a : ...
+    // after
+    func.func private @forward(%w: tensor<32x16xf32, #tp_fsdp> {mt.parameter = ..., mt.gradient_layout = #tp_fsdp, mt.state_layout = #tp_fsdp}) {
+      %0 = mt.unit "h.0" forward (%a = %w : tensor<32x16xf32, #tp_fsdp>) ... {
+        %1 = mt.reshard %a {demanded_by = "mt.unit", reason = #mt.reason<parameter_gather>} : tensor<32x16xf32, #tp_fsdp> -> tensor<32x16xf32, #tp_x>
+        %2 = mt.linear %x, %1 : ...
+    ```
+
+    Fails when `zero` is none of these and when the mesh has no such axes.
+  }];
+  let dependentDialects = ["::mt::MtDialect"];
+  let options = [
+    Option<"zero", "zero", "int64_t", "0",
+           "1: optimizer state, 2: and gradients, 3: and parameters">,
+    Option<"axes", "axes", "std::string", "\"\"",
+           "the axes that shard state, as fsdp">,
+    Option<"minShardBytes", "min-shard-bytes", "int64_t", "0",
+           "a parameter whose shard would be smaller stays whole">,
+    Option<"reshardAfterForward", "reshard-after-forward", "bool", "true",
+           "gather parameters again in the backward pass">
+  ];
+}
+
+def Recompute : Pass<"mt-recompute", "::mlir::ModuleOp"> {
+  let summary = "say what the backward pass computes again";
+  let description = [{
+    Requires phase: dense or sharded. Ensures the same.
+
+    Writes `mt.recompute` on units, for `mt-build-train-step`: `selective` saves
+    no output of attention (Korthikanti et al. 2022), `full` saves the unit's
+    inputs alone (Chen et al. 2016). `units` are patterns of names, separated by
+    commas, with `*`, `?` and `[...]`; without any, the units that hold attention
+    are meant: the blocks of a Transformer.
+
+    ```mlir
+    // before
+    %y = mt.unit "h.0" forward (...) ...
+    // after, policy=full
+    %y = mt.unit "h.0" forward (...) ... attributes {mt.recompute = "full"}
+    ```
+
+    Fails when `policy` is none of these, and when a pattern matches no unit.
+  }];
+  let options = [
+    Option<"policy", "policy", "std::string", "\"none\"",
+           "none, selective or full">,
+    Option<"units", "units", "std::string", "\"\"",
+           "which units, as transformer.h.*">
+  ];
+}
+
 def BuildTrainStep : Pass<"mt-build-train-step", "::mlir::ModuleOp"> {
   let summary = "differentiate and add the optimizer";
   let description = [{
@@ -154,11 +230,19 @@ def BuildTrainStep : Pass<"mt-build-train-step", "::mlir::ModuleOp"> {
     * repeat only what enlarges: a reshard whose result is larger than its
       source is repeated in the backward unit, any other's result is saved
     * accumulators stay partial over the axes that their contributions are
-      partial over, to be reduced once a step
+      partial over, to be reduced once a step; where `mt.gradient_layout` shards
+      one, contributions are reduced, in their unit, over the axes that do
+    * a bf16 parameter has f32 moments and master weights, in `mt.state_layout`;
+      its gradient is accumulated and reduced in f32, unless `reduce-type` is
+      `parameter`
 
     Fails when an op between a parameter and the loss has no gradient.
   }];
   let dependentDialects = ["::mt::MtDialect"];
+  let options = [
+    Option<"reduceType", "reduce-type", "std::string", "\"f32\"",
+           "the element type of gradients of bf16 parameters: f32 or parameter">
+  ];
 }
 
 def PlaceCollectives : Pass<"mt-place-collectives", "::mlir::ModuleOp"> {
