@@ -285,7 +285,7 @@ struct BuildTrainStepPass
     if (reduceType != "f32" && reduceType != "parameter") {
       getOperation()->emitError()
           << "option 'reduce-type': expected f32 or parameter, found '"
-          << reduceType << "'";
+          << reduceType.getValue() << "'";
       return signalPassFailure();
     }
     auto forward = getOperation().lookupSymbol<func::FuncOp>(forwardName);

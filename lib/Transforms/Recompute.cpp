@@ -60,7 +60,7 @@ struct Recompute : public mt::impl::RecomputeBase<Recompute> {
     if (!llvm::is_contained({"none", "selective", "full"}, policy)) {
       getOperation()->emitError()
           << "option 'policy': expected none, selective or full, found '"
-          << policy << "'";
+          << policy.getValue() << "'";
       return signalPassFailure();
     }
     FailureOr<SmallVector<UnitPattern>> patterns =

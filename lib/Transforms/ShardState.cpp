@@ -31,6 +31,13 @@ using namespace mt;
 // Axes
 //===----------------------------------------------------------------------===//
 
+static MeshAttr getMesh(func::FuncOp function) {
+  for (Type type : function.getArgumentTypes())
+    if (ShardingAttr sharding = getSharding(type))
+      return sharding.getMesh();
+  return {};
+}
+
 /// The axes along which inputs hold different rows.
 static AxisList getBatchAxes(func::FuncOp function) {
   for (BlockArgument argument : function.getArguments()) {
@@ -228,15 +235,16 @@ struct ShardState : public mt::impl::ShardStateBase<ShardState> {
 
   void runOnOperation() override {
     auto function = getOperation().lookupSymbol<func::FuncOp>(forwardName);
-    auto mesh = getOperation()->getAttrOfType<MeshAttr>(attr::mesh);
     if (zero < 0 || zero > 3) {
       getOperation()->emitError()
-          << "option 'zero': expected 0, 1, 2 or 3, found " << zero;
+          << "option 'zero': expected 0, 1, 2 or 3, found "
+          << zero.getValue();
       return signalPassFailure();
     }
     if (zero == 0)
       return;
-    if (!function || function.isDeclaration() || !mesh) {
+    MeshAttr mesh = function ? getMesh(function) : MeshAttr();
+    if (!mesh) {
       getOperation()->emitError() << "expected a function '@" << forwardName
                                   << "' whose tensors have layouts";
       return signalPassFailure();

@@ -37,6 +37,7 @@ private:
 
   void chooseSizes();
   void chooseStrategy();
+  void chooseState();
   std::string chooseRule(const std::string &name, const Shape &shape);
 
   Node addArgument(const std::string &name, const Shape &shape,
@@ -137,6 +138,19 @@ void Generator::chooseStrategy() {
   for (auto &[name, node] : parameters)
     if (chance(8))
       model.rules += chooseRule(name, node.shape) + ";";
+  chooseState();
+}
+
+/// How state is sharded, over part of the data axes or all, and what is computed
+/// again.
+void Generator::chooseState() {
+  static const char *const policies[] = {"none", "selective", "full"};
+  model.zero = int64_t(random() % 4);
+  if (dp % 2 == 0 && chance(50))
+    model.mesh = "dp:" + std::to_string(dp / 2) +
+                 ",fsdp:2,tp:" + std::to_string(tp);
+  model.keepGathered = chance(30);
+  model.recompute = policies[random() % 3];
 }
 
 //===----------------------------------------------------------------------===//

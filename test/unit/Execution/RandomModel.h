@@ -5,7 +5,7 @@
 // normalisations before or after, activations, gates, biases, parallel blocks,
 // rotary or learned positions, key masks, dropout, residuals that are read
 // twice, weights that layers share, frozen parameters, tied or untied heads,
-// units or none.
+// units or none. The strategy shards activations, and state by ZeRO.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,8 +29,9 @@ struct RandomModel {
   std::vector<std::string> trained;
 
   /// Options of the pipeline.
-  std::string mesh, rules;
-  bool sequenceParallel, vocabularyParallel;
+  std::string mesh, rules, recompute;
+  bool sequenceParallel, vocabularyParallel, keepGathered;
+  int64_t zero;
   int64_t ranks;
 };
 

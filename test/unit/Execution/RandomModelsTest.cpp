@@ -27,6 +27,9 @@ static std::string describe(uint64_t seed, const RandomModel &model) {
   return "seed " + std::to_string(seed) + ", mesh=" + model.mesh +
          (model.sequenceParallel ? " sequence-parallel" : "") +
          (model.vocabularyParallel ? "" : " vocabulary-parallel=false") +
+         " zero=" + std::to_string(model.zero) +
+         (model.keepGathered ? " reshard-after-forward=false" : "") +
+         " recompute=" + model.recompute +
          (model.rules.empty() ? "" : " sharding='" + model.rules + "'");
 }
 
@@ -38,6 +41,9 @@ compile(MLIRContext &context, const RandomModel &model, bool sharded) {
     options.sharding = model.rules;
     options.sequenceParallel = model.sequenceParallel;
     options.vocabularyParallel = model.vocabularyParallel;
+    options.zero = model.zero;
+    options.reshardAfterForward = !model.keepGathered;
+    options.recompute = model.recompute;
   }
   auto created = Microbatch::create(context, model.text, options);
   if (!created) {
