@@ -55,7 +55,8 @@ mt::createHostTargetMachine(const HostTargetOptions &options) {
   std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
       triple, isHost ? llvm::sys::getHostCPUName() : options.cpu, features,
       targetOptions, llvm::Reloc::PIC_, std::nullopt,
-      llvm::CodeGenOptLevel::Aggressive));
+      llvm::CodeGenOpt::getLevel(int(options.optimizationLevel))
+          .value_or(llvm::CodeGenOptLevel::Aggressive)));
   if (!machine)
     return makeError("no target machine for " + triple.str());
   return machine;

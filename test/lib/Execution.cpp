@@ -50,7 +50,7 @@ static std::vector<RankedTensorType> getBufferTypes(func::FuncOp entry) {
 }
 
 Expected<std::unique_ptr<ExecutableModule>>
-ExecutableModule::compile(ModuleOp module) {
+ExecutableModule::compile(ModuleOp module, unsigned optimizationLevel) {
   std::unique_ptr<ExecutableModule> step(new ExecutableModule());
   for (auto function : module.getOps<func::FuncOp>())
     if (!function.isDeclaration())
@@ -64,7 +64,9 @@ ExecutableModule::compile(ModuleOp module) {
           llvm::sys::fs::createTemporaryFile("mt-step", "so", path))
     return makeError(error.message());
   step->path = path.str().str();
-  if (Error error = writeSharedLibrary(*copy, path))
+  HostTargetOptions options;
+  options.optimizationLevel = optimizationLevel;
+  if (Error error = writeSharedLibrary(*copy, path, options))
     return error;
   step->library = dlopen(step->path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!step->library)

@@ -59,7 +59,7 @@ public:
   /// Compiles a copy of `module`, whose functions are in the local phase, with
   /// the host pipeline. Diagnostics become the error's text.
   static llvm::Expected<std::unique_ptr<ExecutableModule>>
-  compile(mlir::ModuleOp module);
+  compile(mlir::ModuleOp module, unsigned optimizationLevel = 3);
   ~ExecutableModule();
 
   int64_t getNumRanks() const;

@@ -61,7 +61,7 @@ Microbatch::create(MLIRContext &context, StringRef text,
          type.getElementType().isInteger(),
          function.getArgAttrOfType<ShardingAttr>(i, mt::attr::layout)});
   }
-  auto step = ExecutableModule::compile(*module);
+  auto step = ExecutableModule::compile(*module, /*optimizationLevel=*/0);
   if (!step)
     return step.takeError();
   result->step = std::move(*step);
