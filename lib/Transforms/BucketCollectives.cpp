@@ -1,5 +1,6 @@
 //===- BucketCollectives.cpp - several tensors in one launch --------------===//
 
+#include "Renumber.h"
 #include "mt/Transforms/Passes.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -163,7 +164,7 @@ struct BucketCollectives
       for (auto &[key, candidates] : alike)
         joinCandidates(block, candidates);
     }
-    renumber();
+    renumberCollectives(getOperation());
   }
 
 private:
@@ -173,20 +174,6 @@ private:
     return (isa<AllReduceOp>(collective) &&
             collective.getTraffic()->getPayloadBytes() <= maxBytes) ||
            (parameters && isOfParameter(collective));
-  }
-
-  /// Numbers run without gaps in program order.
-  void renumber() {
-    int64_t nextId = 0;
-    getOperation().walk([&](CollectiveOpInterface collective) {
-      std::optional<TrafficAttr> t = collective.getTraffic();
-      if (!t)
-        return;
-      collective.setTrafficAttr(TrafficAttr::get(
-          t->getContext(), nextId++, t->getReason(), t->getDemandedBy(),
-          t->getUnit(), t->getDirection(), t->getPayloadBytes(),
-          t->getRingBytes(), t->getFrom(), t->getTo()));
-    });
   }
 };
 } // namespace

@@ -306,6 +306,42 @@ def BucketCollectives : Pass<"mt-bucket-collectives", "::mlir::ModuleOp"> {
   ];
 }
 
+def OverlapCollectives : Pass<"mt-overlap-collectives", "::mlir::ModuleOp"> {
+  let summary = "start collectives early and wait for them late";
+  let description = [{
+    Requires phase: local, without units. Ensures the same.
+
+    A collective with computation between its start and its first use becomes
+    `async`, with an `mt.wait`. Gathers of parameters are started `prefetch`
+    segments (runs of one unit and direction) ahead, as far as no more than
+    `max-ahead-bytes` are gathered ahead at any time; reductions of gradients are
+    waited for `drain` segments on, and so are the sums that they go into; in front
+    of any other, what it does not need is moved behind its start, as the gradients
+    of weights behind the reduction of that of the input. Collectives are numbered
+    anew, in the order of their starts: each device issues them in this order.
+
+    ```mlir
+    // before
+    %y = mt.all_gather %w over {fsdp} of #mesh dims [0] {mt.unit = "h.1", traffic = ...} : (tensor<4xf32>) -> tensor<8xf32>
+    // after, ahead of the ops of "h.0"
+    %p = mt.all_gather %w over {fsdp} of #mesh dims [0] {async, mt.unit = "h.1", traffic = ...} : (tensor<4xf32>) -> tensor<8xf32>
+    // after, ahead of its first use
+    %y = mt.wait %p {mt.unit = "h.1"} : (tensor<4xf32>) -> tensor<8xf32>
+    ```
+
+    Fails when an option is negative.
+  }];
+  let dependentDialects = ["::mt::MtDialect"];
+  let options = [
+    Option<"prefetch", "prefetch", "int64_t", "1",
+           "segments ahead of its own that a gather is started">,
+    Option<"drain", "drain", "int64_t", "1",
+           "segments behind its own that a reduction is waited for">,
+    Option<"maxAheadBytes", "max-ahead-bytes", "int64_t", "INT64_MAX",
+           "bytes of parameters that are gathered ahead at most">
+  ];
+}
+
 def PartitionToLocal : Pass<"mt-partition-to-local", "::mlir::ModuleOp"> {
   let summary = "from global shapes and layouts to one device's program";
   let description = [{
