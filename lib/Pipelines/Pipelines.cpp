@@ -94,6 +94,8 @@ void mt::buildPipeline(OpPassManager &pm, const PipelineOptions &options) {
     return pm.addPass(createVerifyPhase({options.stopAfter}));
   if (options.microbatches != 1)
     pm.addPass(createSplitMicrobatches({options.microbatches}));
+  if (options.units != "1")
+    pm.addPass(createGroupUnits({options.units}));
   // Because a user may annotate a part and leave the rest to the strategy.
   endPhase(pm, sharded ? "annotated" : "dense");
   if (sharded) {

@@ -31,6 +31,7 @@ struct Arguments {
   std::string input, output = "step.so";
   std::string mesh, stopAfter, emit, report, dataAxes, tensorAxis, zeroAxes;
   std::string reduceType = "f32", recompute = "none", recomputeUnits;
+  std::string units = "1";
   std::vector<std::string> rules;
   std::string ruleFile;
   int64_t microbatches = 1, zero = 0, minShardBytes = 0;
@@ -73,6 +74,12 @@ static LogicalResult check(const CLI::App &app, Arguments &arguments) {
     return fail("--mesh: expected axes as 'dp=2,tp=4', found ''");
   if (arguments.sequenceParallel && arguments.mesh.empty())
     return fail("--sequence-parallel: expected --mesh beside it, found none");
+  int64_t blocks = 0;
+  if (arguments.units != "modules" &&
+      (StringRef(arguments.units).getAsInteger(10, blocks) || blocks < 1))
+    return fail("--units: expected a number of blocks of at least 1, or "
+                "modules, found '" +
+                arguments.units + "'");
   if (arguments.zero < 0 || arguments.zero > 3)
     return fail("--zero: expected 0, 1, 2 or 3, found " +
                 Twine(arguments.zero));
@@ -146,6 +153,9 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
   app.add_option("--microbatches", arguments.microbatches,
                  "parts of the batch that a step takes one after the other "
                  "(1)");
+  app.add_option("--units", arguments.units,
+                 "what is gathered and recomputed as one: so many blocks, or "
+                 "modules, the parts of a block (1)");
   app.add_option("--zero", arguments.zero,
                  "shard over the data axes: 1 optimizer state, 2 gradients too, "
                  "3 parameters too (0)");
@@ -341,6 +351,7 @@ static LogicalResult shard(ModuleOp module, const Arguments &arguments) {
   options.tensorAxis = arguments.tensorAxis;
   options.microbatches = arguments.microbatches;
   options.mesh = arguments.mesh;
+  options.units = arguments.units;
   options.zero = arguments.zero;
   options.zeroAxes = arguments.zeroAxes;
   options.minShardBytes = arguments.minShardBytes;

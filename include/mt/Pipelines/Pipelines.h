@@ -37,6 +37,10 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       llvm::cl::desc("parts of the batch that a step takes one after the "
                      "other"),
       llvm::cl::init(1)};
+  Option<std::string> units{
+      *this, "units",
+      llvm::cl::desc("blocks that become one unit, or modules: parts of blocks"),
+      llvm::cl::init("1")};
   Option<int64_t> zero{
       *this, "zero",
       llvm::cl::desc("shard optimizer state (1), gradients (2), parameters (3)"),

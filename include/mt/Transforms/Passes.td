@@ -85,6 +85,34 @@ def SplitMicrobatches : Pass<"mt-split-microbatches", "::mlir::ModuleOp"> {
   ];
 }
 
+def GroupUnits : Pass<"mt-group-units", "::mlir::ModuleOp"> {
+  let summary = "make units of several blocks, or of parts of one";
+  let description = [{
+    Requires phase: dense. Ensures phase: dense.
+
+    A unit is what is gathered, recomputed and reported as one. `units` is a
+    number of blocks (units that hold attention) that become one, `h.0-3`, or
+    `modules`: each block becomes a unit for each of its modules that multiplies by
+    a weight, as `h.0.attn` and `h.0.mlp`, with the norm in front of it. The names
+    of modules are those of the ops' locations.
+
+    ```mlir
+    // before, units=2
+    %0 = mt.unit "h.0" forward (%a = %x : tensor<8x16xf32>) ...
+    %1 = mt.unit "h.1" forward (%a = %0 : tensor<8x16xf32>) ...
+    // after
+    %1 = mt.unit "h.0-1" forward (%a = %x : tensor<8x16xf32>) ...
+    ```
+
+    Fails when `units` is neither.
+  }];
+  let dependentDialects = ["::mt::MtDialect"];
+  let options = [
+    Option<"units", "units", "std::string", "\"1\"",
+           "blocks that become one unit, or modules">
+  ];
+}
+
 def PropagateShardings : Pass<"mt-propagate-shardings", "::mlir::ModuleOp"> {
   let summary = "find a layout for every value from those that were asked for";
   let description = [{
