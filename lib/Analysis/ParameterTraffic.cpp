@@ -49,8 +49,7 @@ static int64_t getGatheredBytes(func::FuncOp function, unsigned argument,
 
 static void addCollective(ParameterTraffic &traffic,
                           const ReportedCollective &collective) {
-  int64_t bytes =
-      collective.traffic.getPayloadBytes() * collective.executions;
+  int64_t bytes = collective.traffic.getPayloadBytes() * collective.executions;
   Direction direction = collective.traffic.getDirection();
   bool updates = direction == Direction::Update;
   CollectiveOpInterface op = collective.op;

@@ -39,6 +39,9 @@ Scalar Scalar::to(Type type) const {
     return *this;
   if (getType().getIntOrFloatBitWidth() < type.getIntOrFloatBitWidth())
     return {*b, arith::ExtFOp::create(*b, type, value)};
+  // There is no instruction from f64 to bf16.
+  if (type.isBF16() && value.getType().isF64())
+    return to(b->getF32Type()).to(type);
   return {*b, arith::TruncFOp::create(*b, type, value)};
 }
 

@@ -28,7 +28,8 @@ static ShardingRule broadcastRule(BroadcastLeadingOp op) {
   return ShardingRule(op, "... -> " + leading + "...").additive({0});
 }
 
-/// Keys may have a mask, and weights a random key.
+/// Keys may have a mask, and weights a random key. The log-sum-exp has a type
+/// of its own: f32 beside bf16, since weights are its exponentials.
 static ShardingRule attentionRule(Operation *op, StringRef operands,
                                   Value keyMask, Value randomKey,
                                   StringRef results) {
@@ -37,7 +38,11 @@ static ShardingRule attentionRule(Operation *op, StringRef operands,
     spec += ", bt";
   if (randomKey)
     spec += ", k";
-  return ShardingRule(op, spec + " -> " + results.str()).whole("tdk");
+  unsigned logSumExp =
+      isa<AttentionOp>(op) ? 6 + unsigned(bool(keyMask)) + bool(randomKey) : 5;
+  return ShardingRule(op, spec + " -> " + results.str())
+      .whole("tdk")
+      .ownType({logSumExp});
 }
 
 // clang-format off

@@ -176,7 +176,7 @@ OwningOpRef<ModuleOp> mt::buildBert(MLIRContext *context, Config &config,
   if (config.failed())
     return nullptr;
 
-  ModelBuilder model(context, "bert", shape, options.dtype);
+  ModelBuilder model(context, "bert", shape, options);
   BertInputs inputs;
   inputs.ids = model.addInput("input_ids");
   Value labels = c.masked ? model.addInput("labels") : Value();

@@ -204,7 +204,7 @@ OwningOpRef<ModuleOp> mt::buildGpt2(MLIRContext *context, Config &config,
   if (config.failed())
     return nullptr;
 
-  ModelBuilder model(context, "gpt2", shape, options.dtype);
+  ModelBuilder model(context, "gpt2", shape, options);
   Value ids = model.addInput("input_ids");
   Value labels = model.addInput("labels");
   if (c.drops())

@@ -45,8 +45,14 @@ static void checkOptions(Config &config, const ImportOptions &options) {
   if (options.sequence && *options.sequence < 1)
     config.fail("--seq-len: expected an integer of at least 1, found " +
                 Twine(*options.sequence));
-  if (options.dtype != "f32" && options.dtype != "f64")
-    config.fail("--dtype: expected f32 or f64, found '" + options.dtype + "'");
+  if (!llvm::is_contained({"f32", "f64", "bf16"}, options.dtype))
+    config.fail("--dtype: expected f32, f64 or bf16, found '" + options.dtype +
+                "'");
+  if (!options.computeDtype.empty() && options.computeDtype != options.dtype &&
+      (options.computeDtype != "bf16" || options.dtype != "f32"))
+    config.fail("--compute-dtype: expected " + options.dtype +
+                (options.dtype == "f32" ? " or bf16" : ", as the parameters'") +
+                ", found '" + options.computeDtype + "'");
   if (options.dropout && !(*options.dropout >= 0 && *options.dropout < 1)) {
     std::string text;
     llvm::raw_string_ostream(text) << llvm::format("%g", *options.dropout);

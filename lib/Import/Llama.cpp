@@ -243,7 +243,7 @@ OwningOpRef<ModuleOp> mt::buildLlama(MLIRContext *context, Config &config,
   if (config.failed())
     return nullptr;
 
-  ModelBuilder model(context, c.family, shape, options.dtype);
+  ModelBuilder model(context, c.family, shape, options);
   Value ids = model.addInput("input_ids");
   Value labels = model.addInput("labels");
   if (c.attentionDropout > 0)

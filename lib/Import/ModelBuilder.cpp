@@ -2,16 +2,26 @@
 
 #include "mt/Import/ModelBuilder.h"
 
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mt;
 
+static Type parseElementType(Builder &builder, StringRef name) {
+  return llvm::StringSwitch<Type>(name)
+      .Case("f64", builder.getF64Type())
+      .Case("bf16", builder.getBF16Type())
+      .Default(builder.getF32Type());
+}
+
 ModelBuilder::ModelBuilder(MLIRContext *context, StringRef kind,
-                           ModelShape shape, StringRef dtype)
+                           ModelShape shape, const ImportOptions &options)
     : builder(context), shape(shape),
-      elementType(dtype == "f64" ? Type(builder.getF64Type())
-                                 : Type(builder.getF32Type())),
+      parameterType(parseElementType(builder, options.dtype)),
+      elementType(parseElementType(builder, options.computeDtype.empty()
+                                                ? options.dtype
+                                                : options.computeDtype)),
       module(ModuleOp::create(getLoc(kind))) {
   SmallVector<NamedAttribute> description = {
       builder.getNamedAttr("kind", builder.getStringAttr(kind)),
@@ -71,7 +81,8 @@ Value ModelBuilder::addParameter(const ParameterSpec &spec) {
   SmallVector<int64_t> padded(spec.shape);
   if (spec.paddedRows)
     padded[0] = spec.paddedRows;
-  return addArgument("parameter", spec.name, getType(padded), parameter);
+  return addArgument("parameter", spec.name,
+                     RankedTensorType::get(padded, parameterType), parameter);
 }
 
 Value ModelBuilder::addTokenTable(StringRef name, int64_t width,

@@ -27,8 +27,16 @@ Value UnitBuilder::read(Value outer) {
   if (!value) {
     inputs.push_back(outer);
     value = body.front().addArgument(outer.getType(), outer.getLoc());
+    if (getElementTypeOrSelf(outer) == model.getParameterType())
+      value = cast(value, model.getType(getShape(outer)));
   }
   return value;
+}
+
+Value UnitBuilder::cast(Value x, Type type) {
+  return x.getType() == type
+             ? x
+             : CastOp::create(builder, x.getLoc(), type, x).getResult();
 }
 
 ResultRange UnitBuilder::finish(ValueRange results) {
@@ -42,7 +50,8 @@ ResultRange UnitBuilder::finish(ValueRange results) {
 
 ResultRange UnitBuilder::finishWithLoss(Value logits, Value labels) {
   Location loc = model.getLoc("loss");
-  Type rows = model.getType(getShape(logits).drop_back());
+  logits = cast(logits, model.getWideType(getShape(logits)));
+  Type rows = model.getWideType(getShape(logits).drop_back());
   IntegerAttr classes = builder.getI64IntegerAttr(model.shape.vocabulary);
   Value max = RowMaxOp::create(builder, loc, rows, logits, Value(), classes);
   Value sum =
@@ -137,8 +146,8 @@ Value UnitBuilder::attention(const Twine &path, Value query, Value key,
   bool drops = options.dropout > 0;
   auto attention = AttentionOp::create(
       builder, loc,
-      TypeRange{query.getType(), model.getType(shape.drop_back())}, query, key,
-      value, positions, positions, options.mask,
+      TypeRange{query.getType(), model.getWideType(shape.drop_back())}, query,
+      key, value, positions, positions, options.mask,
       drops ? randomKey(options.dropoutPath) : Value(), ValueRange(),
       builder.getBoolAttr(options.causal),
       builder.getF64FloatAttr(options.scale),

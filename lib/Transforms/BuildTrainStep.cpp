@@ -180,8 +180,8 @@ TrainedParameter TrainStep::describe(BlockArgument parameter,
       argumentAttrs.remove(number, name);
     return layout;
   };
-  RankedTensorType gradient = getAccumulatorType(
-      gradientSum, takeLayout(mt::attr::gradientLayout));
+  RankedTensorType gradient =
+      getAccumulatorType(gradientSum, takeLayout(mt::attr::gradientLayout));
   if (options.reduceType == "f32")
     gradient = withElementType(gradient, getWideType(type.getElementType()));
   RankedTensorType state =

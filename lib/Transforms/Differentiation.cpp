@@ -146,6 +146,12 @@ Value Differentiation::getCotangent(Value value, Operation *op) {
     return {};
   Contributions values = std::move(entry->second);
   contributions.erase(entry);
+  // The gradient of a cast parameter is cast as it comes, and then reduced.
+  if (isa<CastOp>(op) && feedsParametersOnly(op)) {
+    SmallVector<Value> sums = sumByLayout(builder, op->getLoc(), values);
+    if (sums.size() == 1)
+      return sums.front();
+  }
   // Derivatives are linear in the cotangent, so its reduction may wait for one
   // that is due further on: a gradient is reduced once a step, and the input
   // that shared key and value heads come from is reduced for the queries.
@@ -312,8 +318,8 @@ UnitOp Differentiation::saveValues(UnitOp unit, ArrayRef<Value> values,
   return extended;
 }
 
-/// Turns what the backward unit reads of the forward unit's body into results of
-/// the forward unit, which saves them, and of a recompute unit.
+/// Turns what the backward unit reads of the forward unit's body into results
+/// of the forward unit, which saves them, and of a recompute unit.
 void Differentiation::provideInputs(Scope &scope) {
   Block *body = scope.unit.getBodyBlock();
   Recomputation recomputation(body);

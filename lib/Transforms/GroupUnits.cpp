@@ -31,9 +31,8 @@ static UnitOp wrap(ArrayRef<Operation *> ops, StringRef name, Location loc) {
       if (!inside.contains(operand.getDefiningOp()))
         inputs.insert(operand);
     for (Value result : op->getResults())
-      if (llvm::any_of(result.getUsers(), [&](Operation *user) {
-            return !inside.contains(user);
-          }))
+      if (llvm::any_of(result.getUsers(),
+                       [&](Operation *user) { return !inside.contains(user); }))
         outputs.insert(result);
   }
   OpBuilder builder(ops.front());
@@ -42,7 +41,8 @@ static UnitOp wrap(ArrayRef<Operation *> ops, StringRef name, Location loc) {
   auto unit = UnitOp::create(builder, loc, name, Direction::Forward, types,
                              inputs.getArrayRef());
   Block *body = unit.getBodyBlock();
-  for (auto [output, result] : llvm::zip_equal(outputs.getArrayRef(), unit.getOutputs()))
+  for (auto [output, result] :
+       llvm::zip_equal(outputs.getArrayRef(), unit.getOutputs()))
     Value(output).replaceUsesWithIf(result, [&](OpOperand &use) {
       return !inside.contains(use.getOwner());
     });
@@ -60,8 +60,8 @@ static UnitOp wrap(ArrayRef<Operation *> ops, StringRef name, Location loc) {
 
 /// Puts the ops of a unit in its place.
 static void inlineUnit(UnitOp unit) {
-  for (auto [argument, input] : llvm::zip_equal(
-           unit.getBodyBlock()->getArguments(), unit.getInputs()))
+  for (auto [argument, input] :
+       llvm::zip_equal(unit.getBodyBlock()->getArguments(), unit.getInputs()))
     argument.replaceAllUsesWith(input);
   YieldOp yield = unit.getYield();
   unit->replaceAllUsesWith(yield.getValues());
@@ -92,8 +92,8 @@ static void mergeBlocks(func::FuncOp function, size_t count) {
   SmallVector<UnitOp> group;
   auto flush = [&] {
     if (group.size() > 1) {
-      std::string name = joinNames(group.front().getName(),
-                                   group.back().getName());
+      std::string name =
+          joinNames(group.front().getName(), group.back().getName());
       Location loc = group.front().getLoc();
       SmallVector<Operation *> ops;
       for (UnitOp unit : group)
@@ -157,8 +157,8 @@ static void splitBlock(UnitOp unit) {
   }
   for (Part &part : parts)
     if (!part.ops.empty())
-      wrap(part.ops,
-           part.name.empty() ? unitName : unitName + "." + part.name, loc);
+      wrap(part.ops, part.name.empty() ? unitName : unitName + "." + part.name,
+           loc);
 }
 
 namespace {
@@ -168,8 +168,7 @@ struct GroupUnits : public mt::impl::GroupUnitsBase<GroupUnits> {
   void runOnOperation() override {
     int64_t count = 0;
     bool splits = units == "modules";
-    if (!splits &&
-        (StringRef(units).getAsInteger(10, count) || count < 1)) {
+    if (!splits && (StringRef(units).getAsInteger(10, count) || count < 1)) {
       getOperation()->emitError()
           << "option 'units': expected a number of blocks of at least 1, or "
              "modules, found '"
@@ -183,8 +182,7 @@ struct GroupUnits : public mt::impl::GroupUnitsBase<GroupUnits> {
         mergeBlocks(function, count);
         continue;
       }
-      for (UnitOp unit :
-           llvm::to_vector(function.getBody().getOps<UnitOp>()))
+      for (UnitOp unit : llvm::to_vector(function.getBody().getOps<UnitOp>()))
         if (isBlock(unit))
           splitBlock(unit);
     }

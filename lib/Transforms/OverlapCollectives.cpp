@@ -5,8 +5,9 @@
 //   kind                      is started                     is waited for
 //   ------------------------  -----------------------------  -----------------
 //   gather of parameters      `prefetch` segments ahead      at its first use
-//   reduction of gradients    where it stands                `drain` segments on
-//   any other                 ahead of what it does not need at its first use
+//   reduction of gradients    where it stands                `drain` segments
+//   on any other                 ahead of what it does not need at its first
+//   use
 //
 // Every device runs this one program, so all issue the same collectives in the
 // same order: that of the starts, over all communicators.
@@ -151,8 +152,8 @@ static Operation *findFirstUser(Operation *op) {
   return first;
 }
 
-/// Lets what the collective does not need run behind its start: the gradients of
-/// weights, while that of the input is reduced.
+/// Lets what the collective does not need run behind its start: the gradients
+/// of weights, while that of the input is reduced.
 void Overlap::sinkIndependentOps(CollectiveOpInterface collective) {
   llvm::SmallPtrSet<Operation *, 16> needed{collective};
   SmallVector<Operation *> independent;
@@ -161,9 +162,8 @@ void Overlap::sinkIndependentOps(CollectiveOpInterface collective) {
     if (isa<CollectiveOpInterface, WaitOp>(op) ||
         segmentOf.lookup(op) != segment)
       break;
-    bool feeds = llvm::any_of(op->getUsers(), [&](Operation *user) {
-      return needed.contains(user);
-    });
+    bool feeds = llvm::any_of(
+        op->getUsers(), [&](Operation *user) { return needed.contains(user); });
     if (feeds)
       needed.insert(op);
     else
@@ -186,9 +186,8 @@ Operation *Overlap::drain(CollectiveOpInterface reduction) {
   Operation *target =
       getSegmentStart(segmentOf.lookup(reduction) + 1 + options.drain);
   SmallVector<Operation *> users(reduction->getUsers());
-  llvm::sort(users, [](Operation *a, Operation *b) {
-    return a->isBeforeInBlock(b);
-  });
+  llvm::sort(users,
+             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   bool mayWait = llvm::all_of(users, [&](Operation *user) {
     return !user->isBeforeInBlock(target) ||
            (isAccumulation(user) &&
@@ -225,8 +224,8 @@ void Overlap::start(CollectiveOpInterface collective, Operation *waitBefore) {
   OpBuilder builder(waitBefore);
   collective->setAttr("async", builder.getUnitAttr());
   auto wait =
-      WaitOp::create(builder, collective.getLoc(),
-                     collective->getResultTypes(), collective->getResults());
+      WaitOp::create(builder, collective.getLoc(), collective->getResultTypes(),
+                     collective->getResults());
   for (StringRef name : {StringRef("mt.unit"), StringRef("mt.direction")})
     if (Attribute value = collective->getAttr(name))
       wait->setAttr(name, value);

@@ -16,8 +16,8 @@ bool mt::isRegathered(ReshardOp op) {
 /// A gather that is to be kept is saved, whatever the policy.
 bool mt::isRecomputed(Operation *op) {
   auto unit = dyn_cast<UnitOp>(op->getParentOp());
-  auto policy = unit ? unit->getAttrOfType<StringAttr>(attr::recompute)
-                     : StringAttr();
+  auto policy =
+      unit ? unit->getAttrOfType<StringAttr>(attr::recompute) : StringAttr();
   if (!policy)
     return false;
   auto reshard = dyn_cast<ReshardOp>(op);

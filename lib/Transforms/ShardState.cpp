@@ -57,9 +57,9 @@ static FailureOr<AxisList> findStateAxes(func::FuncOp function, MeshAttr mesh,
   for (StringRef name : names) {
     std::optional<unsigned> axis = mesh.findAxis(name.trim());
     if (!axis)
-      return function.emitError() << "option 'axes': expected an axis of "
-                                  << Attribute(mesh) << ", found '" << name
-                                  << "'";
+      return function.emitError()
+             << "option 'axes': expected an axis of " << Attribute(mesh)
+             << ", found '" << name << "'";
     axes.push_back(*axis);
   }
   if (!axes.empty())
@@ -174,8 +174,7 @@ void StorageChange::gatherInBlock(Value shard, ShardingAttr compute,
   }
   for (CastOp cast : casts) {
     cast->moveBefore(&block->front());
-    cast.getResult().setType(
-        withSharding(cast.getType(), getSharding(shard)));
+    cast.getResult().setType(withSharding(cast.getType(), getSharding(shard)));
     builder.setInsertionPointAfter(cast);
     Value gathered = gather(cast, compute);
     cast.getResult().replaceAllUsesExcept(gathered, gathered.getDefiningOp());
@@ -192,8 +191,8 @@ void StorageChange::gatherInBlock(Value shard, ShardingAttr compute,
 void StorageChange::gatherInUnit(UnitOp unit, Value parameter,
                                  ShardingAttr compute) {
   BlockArgument first;
-  for (auto [argument, input] : llvm::zip_equal(
-           unit.getBodyBlock()->getArguments(), unit.getInputs())) {
+  for (auto [argument, input] :
+       llvm::zip_equal(unit.getBodyBlock()->getArguments(), unit.getInputs())) {
     if (input != parameter)
       continue;
     argument.setType(parameter.getType());
@@ -237,8 +236,7 @@ struct ShardState : public mt::impl::ShardStateBase<ShardState> {
     auto function = getOperation().lookupSymbol<func::FuncOp>(forwardName);
     if (zero < 0 || zero > 3) {
       getOperation()->emitError()
-          << "option 'zero': expected 0, 1, 2 or 3, found "
-          << zero.getValue();
+          << "option 'zero': expected 0, 1, 2 or 3, found " << zero.getValue();
       return signalPassFailure();
     }
     if (zero == 0)

@@ -89,8 +89,8 @@ UpdateBuilder::Arguments UpdateBuilder::addArguments(StringRef role,
         makeBufferAttrs(builder, role, entry.attr.getName().getValue()));
     if (role == "parameter")
       attrs.set(attr::parameter, entry.attr);
-    arguments.push_back(addArgument(
-        entry.*type, attrs.getDictionary(builder.getContext())));
+    arguments.push_back(
+        addArgument(entry.*type, attrs.getDictionary(builder.getContext())));
   }
   return arguments;
 }
@@ -190,8 +190,7 @@ void UpdateBuilder::buildOptimizer(ArrayRef<Value> reduced, Value scale,
         builder, loc, TypeRange{type, type, type}, parameter,
         cast(reduced[index], type.getElementType()), first[index],
         second[index], scale, hyper, /*decay=*/type.getRank() >= 2);
-    Value updated =
-        cast(adamw.getNewParameter(), entry.type.getElementType());
+    Value updated = cast(adamw.getNewParameter(), entry.type.getElementType());
     newParameters.push_back(
         reshard(updated, entry.type, Reason::ParameterGather));
     newMasters.push_back(adamw.getNewParameter());
@@ -224,9 +223,10 @@ void UpdateBuilder::build(RankedTensorType lossType,
                     ClipOp::getOperationName());
   SmallVector<Value> reduced;
   for (auto [entry, gradient] : llvm::zip_equal(trained, gradients))
-    reduced.push_back(reshard(
-        gradient, withSharding(gradient.getType(), getSharding(entry.stateType)),
-        Reason::GradientReduction));
+    reduced.push_back(
+        reshard(gradient,
+                withSharding(gradient.getType(), getSharding(entry.stateType)),
+                Reason::GradientReduction));
   Value squares = buildSquares(reduced, scalar);
   auto clip = ClipOp::create(builder, loc, TypeRange{scalar, scalar}, squares,
                              count, hyper);

@@ -86,8 +86,7 @@ static LogicalResult check(const CLI::App &app, Arguments &arguments) {
   if (arguments.minShardBytes < 0)
     return fail("--min-shard-bytes: expected an integer of at least 0, found " +
                 Twine(arguments.minShardBytes));
-  for (StringRef flag :
-       {"--zero-axes", "--min-shard-bytes", "--keep-gathered"})
+  for (StringRef flag : {"--zero-axes", "--min-shard-bytes", "--keep-gathered"})
     if (app.count(flag.str()) && arguments.zero == 0)
       return fail(flag + ": expected --zero 1, 2 or 3 beside it, found none");
   if (failed(checkWord("--recompute", arguments.recompute,
@@ -102,9 +101,8 @@ static LogicalResult check(const CLI::App &app, Arguments &arguments) {
   if (arguments.microbatches < 1)
     return fail("--microbatches: expected an integer of at least 1, found " +
                 Twine(arguments.microbatches));
-  for (StringRef flag :
-       {"--data-axes", "--tensor-axis", "--sharding", "--sharding-file",
-        "--zero"})
+  for (StringRef flag : {"--data-axes", "--tensor-axis", "--sharding",
+                         "--sharding-file", "--zero"})
     if (app.count(flag.str()) && arguments.mesh.empty())
       return fail(flag + ": expected --mesh beside it, found none");
   if (!arguments.stopAfter.empty() && !arguments.emit.empty() &&
@@ -156,12 +154,14 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
   app.add_option("--units", arguments.units,
                  "what is gathered and recomputed as one: so many blocks, or "
                  "modules, the parts of a block (1)");
-  app.add_option("--zero", arguments.zero,
-                 "shard over the data axes: 1 optimizer state, 2 gradients too, "
-                 "3 parameters too (0)");
-  app.add_option("--zero-axes", arguments.zeroAxes,
-                 "the axes that shard state (fsdp, if the mesh has it, else the "
-                 "data axes)");
+  app.add_option(
+      "--zero", arguments.zero,
+      "shard over the data axes: 1 optimizer state, 2 gradients too, "
+      "3 parameters too (0)");
+  app.add_option(
+      "--zero-axes", arguments.zeroAxes,
+      "the axes that shard state (fsdp, if the mesh has it, else the "
+      "data axes)");
   app.add_option("--min-shard-bytes", arguments.minShardBytes,
                  "a parameter whose shard would be smaller stays whole (0)");
   app.add_flag("--keep-gathered", arguments.keepGathered,

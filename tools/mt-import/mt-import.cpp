@@ -49,7 +49,11 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
   app.add_option("--batch", batch, "sequences in a step (8)");
   app.add_option("--seq-len", sequence,
                  "tokens in a sequence (as many as the model has positions)");
-  app.add_option("--dtype", options.dtype, "element type, f32 or f64 (f32)");
+  app.add_option("--dtype", options.dtype,
+                 "element type of parameters: f32, f64 or bf16 (f32)");
+  app.add_option("--compute-dtype", options.computeDtype,
+                 "element type of activations: bf16 beside parameters in f32 "
+                 "(that of the parameters)");
   app.add_option("--dropout", dropout,
                  "dropout in place of all the configuration's; 0 for none");
   app.add_option("-o,--output", arguments.output,

@@ -32,8 +32,10 @@ struct ImportOptions {
   int64_t batch = 8;
   /// Tokens in a sequence; by default as many as the model has positions.
   std::optional<int64_t> sequence;
-  /// The element type of parameters and activations: f32 or f64.
+  /// The element type of parameters: f32, f64 or bf16.
   std::string dtype = "f32";
+  /// That of activations, where it differs: bf16 beside parameters in f32.
+  std::string computeDtype;
   /// Replaces every dropout probability of the configuration.
   std::optional<double> dropout;
 };

@@ -4,6 +4,7 @@
 #define MT_IMPORT_MODELBUILDER_H
 
 #include "mt/IR/Mt.h"
+#include "mt/Import/Import.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -55,7 +56,7 @@ struct ModelResult {
 class ModelBuilder {
 public:
   ModelBuilder(mlir::MLIRContext *context, llvm::StringRef kind,
-               ModelShape shape, llvm::StringRef dtype);
+               ModelShape shape, const ImportOptions &options);
 
   /// An input of int32 `[batch, sequence]`.
   mlir::Value addInput(llvm::StringRef name);
@@ -74,8 +75,15 @@ public:
 
   InitializerAttr normal(double deviation);
   InitializerAttr constant(double value);
+  mlir::Type getParameterType() { return parameterType; }
+  /// Of an activation.
   mlir::RankedTensorType getType(llvm::ArrayRef<int64_t> shape) {
     return mlir::RankedTensorType::get(shape, elementType);
+  }
+  /// Of what needs more than 8 bits of precision: losses, sums of exponentials.
+  mlir::RankedTensorType getWideType(llvm::ArrayRef<int64_t> shape) {
+    return mlir::RankedTensorType::get(
+        shape, elementType.isBF16() ? builder.getF32Type() : elementType);
   }
   /// Ops are located by the path of their module: `transformer.h.0.attn`.
   mlir::Location getLoc(const llvm::Twine &path);
@@ -87,7 +95,7 @@ private:
   mlir::Value addArgument(llvm::StringRef role, llvm::StringRef name,
                           mlir::Type type, ParameterAttr parameter);
 
-  mlir::Type elementType;
+  mlir::Type parameterType, elementType;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::func::FuncOp forward;
   mlir::Value random;
@@ -114,8 +122,10 @@ public:
 
   /// The name of the unit.
   const std::string &getName() const { return name; }
-  /// `outer`, a value of the function, inside the unit.
+  /// `outer`, a value of the function, inside the unit; a parameter in the type
+  /// of activations.
   mlir::Value read(mlir::Value outer);
+  mlir::Value cast(mlir::Value x, mlir::Type type);
   mlir::Value addParameter(const ParameterSpec &spec) {
     return read(model.addParameter(spec));
   }

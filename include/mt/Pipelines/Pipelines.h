@@ -39,15 +39,17 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       llvm::cl::init(1)};
   Option<std::string> units{
       *this, "units",
-      llvm::cl::desc("blocks that become one unit, or modules: parts of blocks"),
+      llvm::cl::desc(
+          "blocks that become one unit, or modules: parts of blocks"),
       llvm::cl::init("1")};
   Option<int64_t> zero{
       *this, "zero",
-      llvm::cl::desc("shard optimizer state (1), gradients (2), parameters (3)"),
+      llvm::cl::desc(
+          "shard optimizer state (1), gradients (2), parameters (3)"),
       llvm::cl::init(0)};
   Option<std::string> zeroAxes{
-      *this, "zero-axes",
-      llvm::cl::desc("the axes that shard state, as fsdp"), llvm::cl::init("")};
+      *this, "zero-axes", llvm::cl::desc("the axes that shard state, as fsdp"),
+      llvm::cl::init("")};
   Option<int64_t> minShardBytes{
       *this, "min-shard-bytes",
       llvm::cl::desc("a parameter whose shard would be smaller stays whole"),
