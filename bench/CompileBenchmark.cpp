@@ -1,7 +1,7 @@
 //===- CompileBenchmark.cpp - time of the passes --------------------------===//
 //
-// From the dense phase to the local phase, for a GPT-3-175B-shaped step of 12 to
-// 192 layers on dp 8 x tp 8 with sequence parallelism.
+// From the dense phase to the scheduled phase, for a GPT-3-175B-shaped step of
+// 12 to 192 layers on dp 8 x tp 8 with sequence parallelism.
 //
 //===----------------------------------------------------------------------===//
 
@@ -10,7 +10,7 @@
 #include "mt/InitAll.h"
 #include <benchmark/benchmark.h>
 
-static void passesToLocal(benchmark::State &state) {
+static void passesToScheduled(benchmark::State &state) {
   mlir::DialectRegistry registry;
   mt::registerAllDialects(registry);
   mlir::MLIRContext context(registry);
@@ -27,7 +27,7 @@ static void passesToLocal(benchmark::State &state) {
   }
   state.counters["layers"] = state.range(0);
 }
-BENCHMARK(passesToLocal)
+BENCHMARK(passesToScheduled)
     ->Arg(12)
     ->Arg(48)
     ->Arg(96)

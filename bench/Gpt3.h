@@ -34,12 +34,14 @@ importGpt3(mlir::MLIRContext &context, int64_t layers) {
   return module;
 }
 
-/// All passes to the local phase, with the verifiers of ops and phases, as in
-/// the compiler: tp 8, dp 8, sequence parallel.
-inline mlir::LogicalResult shardGpt3(mlir::ModuleOp module) {
+/// All passes to the scheduled phase, with the verifiers of ops and phases, as
+/// in the compiler: tp 8, dp 8, sequence parallel.
+inline mlir::LogicalResult shardGpt3(mlir::ModuleOp module,
+                                     llvm::StringRef stopAfter = "scheduled") {
   PipelineOptions options;
   options.mesh = "dp:8,tp:8";
   options.sequenceParallel = true;
+  options.stopAfter = stopAfter.str();
   mlir::PassManager manager(module.getContext());
   buildPipeline(manager, options);
   return manager.run(module);

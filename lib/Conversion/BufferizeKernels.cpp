@@ -27,10 +27,6 @@ namespace mt {
 
 #define DEBUG_TYPE "bufferize-kernels"
 
-/// Buffers up to this size lie on the stack, where the code generator turns
-/// sums into registers.
-static constexpr int64_t maxStackBytes = 256;
-
 static LogicalResult bufferize(func::FuncOp kernel) {
   IRRewriter rewriter(kernel.getContext());
   if (failed(bufferization::eliminateEmptyTensors(rewriter, kernel)))
@@ -64,14 +60,18 @@ static int64_t getBytes(MemRefType type) {
          llvm::divideCeil(type.getElementTypeBitWidth(), 8);
 }
 
-/// Puts every allocation on the stack or into a new last argument.
-static void placeScratch(func::FuncOp kernel) {
+namespace {
+/// An allocation and its first byte in the scratch.
+using ScratchPart = std::pair<memref::AllocOp, int64_t>;
+} // namespace
+
+/// Puts allocations up to a size on the stack; returns the others and their
+/// size together.
+static std::pair<SmallVector<ScratchPart>, int64_t>
+placeOnStack(func::FuncOp kernel) {
   SmallVector<memref::AllocOp> allocations;
   kernel.walk([&](memref::AllocOp op) { allocations.push_back(op); });
-  // A place of its own: an allocation may be the first op, and goes away.
-  OpBuilder builder(kernel.getContext());
-  auto start = [&] { builder.setInsertionPointToStart(&kernel.front()); };
-  SmallVector<std::pair<memref::AllocOp, int64_t>> scratch;
+  SmallVector<ScratchPart> scratch;
   int64_t bytes = 0;
   for (memref::AllocOp op : allocations) {
     if (getBytes(op.getType()) > maxStackBytes) {
@@ -79,33 +79,39 @@ static void placeScratch(func::FuncOp kernel) {
       bytes += llvm::alignTo(getBytes(op.getType()), alignmentBytes);
       continue;
     }
-    start();
+    OpBuilder builder(kernel.getContext());
+    builder.setInsertionPointToStart(&kernel.front());
     op.replaceAllUsesWith(
         memref::AllocaOp::create(builder, op.getLoc(), op.getType())
             .getResult());
     op.erase();
   }
-  if (scratch.empty())
-    return;
+  return {scratch, bytes};
+}
 
-  Builder attributes(kernel.getContext());
-  auto type = MemRefType::get(bytes, builder.getI8Type());
-  auto noalias = attributes.getDictionaryAttr(
-      attributes.getNamedAttr("llvm.noalias", attributes.getUnitAttr()));
-  unsigned number = kernel.getNumArguments();
-  if (failed(kernel.insertArgument(number, type, noalias, kernel.getLoc())))
-    llvm_unreachable("a private function's arguments can be extended");
-  kernel->setAttr(host::attr::scratchBytes,
-                  attributes.getI64IntegerAttr(bytes));
+/// Puts every allocation on the stack or into the last argument, which is as
+/// large as memory was planned.
+static LogicalResult placeScratch(func::FuncOp kernel) {
+  auto [scratch, bytes] = placeOnStack(kernel);
+  auto attribute = kernel->getAttrOfType<IntegerAttr>(host::attr::scratchBytes);
+  int64_t planned = attribute ? attribute.getInt() : 0;
+  if (bytes > planned)
+    return kernel.emitError()
+           << "internal error: expected scratch of at most " << planned
+           << " bytes for '" << getKernelOp(kernel) << "', as planned, found "
+           << bytes;
+  OpBuilder builder(kernel.getContext());
   for (auto [op, offset] : scratch) {
-    start();
+    // A place of its own: an allocation may be the first op, and goes away.
+    builder.setInsertionPointToStart(&kernel.front());
     Value shift = arith::ConstantIndexOp::create(builder, op.getLoc(), offset);
-    op.replaceAllUsesWith(
-        memref::ViewOp::create(builder, op.getLoc(), op.getType(),
-                               kernel.getArgument(number), shift, ValueRange{})
-            .getResult());
+    op.replaceAllUsesWith(memref::ViewOp::create(
+                              builder, op.getLoc(), op.getType(),
+                              kernel.getArguments().back(), shift, ValueRange{})
+                              .getResult());
     op.erase();
   }
+  return success();
 }
 
 namespace {
@@ -115,9 +121,9 @@ struct BufferizeKernels : mt::impl::BufferizeKernelsBase<BufferizeKernels> {
     if (!isKernel(getOperation()))
       return;
     if (failed(bufferize(getOperation())) ||
-        failed(dropSelfCopies(getOperation())))
+        failed(dropSelfCopies(getOperation())) ||
+        failed(placeScratch(getOperation())))
       return signalPassFailure();
-    placeScratch(getOperation());
   }
 };
 

@@ -108,7 +108,7 @@ Value EntryBuilder::getAddress(Attribute place) {
 
 SmallVector<Value> EntryBuilder::getAddresses(Operation *op) {
   SmallVector<Value> addresses;
-  for (Attribute place : op->getAttrOfType<ArrayAttr>(host::attr::places))
+  for (Attribute place : op->getAttrOfType<ArrayAttr>(mt::attr::places))
     addresses.push_back(getAddress(place));
   return addresses;
 }
@@ -125,9 +125,9 @@ void EntryBuilder::buildLaunch(LaunchOp op) {
   for (Value input : op.getInputs())
     arguments.push_back(values.lookup(input));
   for (OpResult result : op->getResults())
-    if (!getReusedOperand(result))
+    if (!mt::getReusedOperand(result))
       arguments.push_back(values.lookup(result));
-  if (Attribute scratch = op->getAttr(host::attr::scratch))
+  if (Attribute scratch = op->getAttr(mt::attr::scratch))
     arguments.push_back(getAddress(scratch));
   LLVM::CallOp::create(b, module.lookupSymbol<LLVM::LLVMFuncOp>(op.getKernel()),
                        arguments);
@@ -158,9 +158,8 @@ void EntryBuilder::buildCopy(Value target, Value source, Type type) {
 }
 
 void EntryBuilder::buildReturn(Operation *op) {
-  for (auto [value, place] :
-       llvm::zip_equal(op->getOperands(),
-                       op->getAttrOfType<ArrayAttr>(host::attr::places))) {
+  for (auto [value, place] : llvm::zip_equal(
+           op->getOperands(), op->getAttrOfType<ArrayAttr>(mt::attr::places))) {
     Value target = getAddress(place), source = values.lookup(value);
     if (source != target)
       buildCopy(target, source, value.getType());
@@ -184,12 +183,13 @@ LogicalResult EntryBuilder::buildOp(Operation *op) {
     buildLaunch(launch);
   } else if (auto collective = dyn_cast<CollectiveOpInterface>(op)) {
     buildCollective(collective);
-  } else if (isa<ViewOp>(op)) {
+  } else if (isa<ViewOp, WaitOp>(op)) {
+    // A collective is done when its call returns.
     mapResults(op);
   } else if (auto copy = dyn_cast<CopyOp>(op)) {
     mapResults(op);
-    buildCopy(values.lookup(copy.getOutput()), values.lookup(copy.getInput()),
-              copy.getInput().getType());
+    buildCopy(values.lookup(copy.getResult()), values.lookup(copy.getX()),
+              copy.getX().getType());
   } else if (auto offset = dyn_cast<ShardOffsetOp>(op)) {
     buildOffset(offset);
   } else if (auto constant = dyn_cast<arith::ConstantIndexOp>(op)) {
@@ -211,7 +211,7 @@ static LogicalResult checkPlaces(func::FuncOp entry) {
         isa<func::ReturnOp>(op)
             ? op.getNumOperands()
             : llvm::count_if(op.getResultTypes(), llvm::IsaPred<TensorType>);
-    auto places = op.getAttrOfType<ArrayAttr>(host::attr::places);
+    auto places = op.getAttrOfType<ArrayAttr>(mt::attr::places);
     size_t found = places ? places.size() : 0;
     if (found != expected)
       return op.emitOpError()

@@ -1,12 +1,11 @@
-//===- HostPipeline.cpp - from the local to the lowered phase -------------===//
+//===- HostPipeline.cpp - from the scheduled to the lowered phase ---------===//
 //
-//   local ──flatten──outline──▶ entries: launches      kernels: mt ops
-//                                  │                     │ to-linalg
-//                                  ├── reuse-operands ───┤
-//                                  │                     │ bufferize, gemm
-//                                  calls ├◀─ plan-buffers ─────┤ (scratch
-//                                  sizes) │ embed-manifest      │ loops, math,
-//                                  LLVM └── entries-to-llvm ──┴──▶ lowered
+//   scheduled ──outline──▶ entries: launches      kernels: mt ops
+//                             │                     │ to-linalg
+//                             │                     │ reuse-operands
+//                             │ embed-manifest      │ bufferize, gemm
+//                             │                     │ loops, math, LLVM
+//                             └── entries-to-llvm ──┴──▶ lowered
 //
 //===----------------------------------------------------------------------===//
 
@@ -58,15 +57,12 @@ void mt::registerConversionDialects(DialectRegistry &registry) {
 
 void mt::buildHostPipeline(OpPassManager &manager,
                            const HostPipelineOptions &options) {
-  manager.addPass(createFlattenUnits());
   manager.addPass(createOutlineKernels());
   manager.addNestedPass<func::FuncOp>(createToLinalg());
-  // Whether an operand can be taken over is read off the indexing maps.
-  manager.addPass(createReuseOperands());
+  // Whether a result can be written over an operand shows in indexing maps.
+  manager.addNestedPass<func::FuncOp>(createReuseOperands());
   manager.addNestedPass<func::FuncOp>(createBufferizeKernels());
   manager.addPass(createContractionsToRuntime());
-  // Scratch sizes are known from here on.
-  manager.addPass(createPlanBuffers());
   // The entries still say what their buffers are.
   EmbedManifestOptions manifest;
   manifest.target = options.target;
@@ -87,6 +83,7 @@ void mt::buildHostPipeline(OpPassManager &manager,
 
 void mt::registerHostPipeline() {
   PassPipelineRegistration<>(
-      "mt-host-pipeline", "from the local to the lowered phase, for the host",
+      "mt-host-pipeline",
+      "from the scheduled to the lowered phase, for the host",
       [](OpPassManager &manager) { buildHostPipeline(manager); });
 }

@@ -195,7 +195,7 @@ void ManifestBuilder::collectEntry(func::FuncOp entry) {
     if (!entry.getResultAttr(number, attr::donated))
       indices.push_back(addBuffer(entry, "result" + std::to_string(number),
                                   type, entry.getResultAttrDict(number)));
-  auto bytes = entry->getAttrOfType<IntegerAttr>(host::attr::arenaBytes);
+  auto bytes = entry->getAttrOfType<IntegerAttr>(attr::arenaBytes);
   entries.push_back(Object{{"name", entry.getName()},
                            {"symbol", ("mt_" + entry.getName()).str()},
                            {"buffers", std::move(indices)},

@@ -32,6 +32,7 @@ public:
   func::FuncOp getKernel(Operation *op);
 
 private:
+  func::FuncOp create(Operation *op);
   func::FuncOp build(Operation *op, DictionaryAttr attributes);
 
   SymbolTable symbols;
@@ -59,7 +60,8 @@ static DictionaryAttr getComputedAttributes(Operation *op) {
   return DictionaryAttr::get(op->getContext(), attributes);
 }
 
-/// `k_linear_8x16xf32`, from the first result.
+/// `k_linear_8x16xf32`, from the first result; `k_add_8xf32_into_0` where it
+/// takes over operand 0.
 static std::string getKernelName(Operation *op) {
   std::string name = "k_" + op->getName().stripDialect().str();
   auto type = cast<RankedTensorType>(op->getResult(0).getType());
@@ -68,6 +70,12 @@ static std::string getKernelName(Operation *op) {
   for (int64_t size : type.getShape())
     os << size << 'x';
   os << type.getElementType();
+  bool isFirst = true;
+  for (OpResult result : op->getResults())
+    if (std::optional<unsigned> operand = mt::getReusedOperand(result)) {
+      os << (isFirst ? "_into_" : "_") << *operand;
+      isFirst = false;
+    }
   return name;
 }
 
@@ -75,36 +83,60 @@ func::FuncOp KernelTable::getKernel(Operation *op) {
   DictionaryAttr attributes = getComputedAttributes(op);
   auto type =
       builder.getFunctionType(op->getOperandTypes(), op->getResultTypes());
+  Attribute reuse = op->getAttr(mt::attr::reuse);
   Attribute key = builder.getArrayAttr(
-      {op->getName().getIdentifier(), attributes, TypeAttr::get(type)});
+      {op->getName().getIdentifier(), attributes, TypeAttr::get(type),
+       reuse ? reuse : Attribute(builder.getUnitAttr())});
   func::FuncOp &kernel = kernels[key];
   if (!kernel)
     kernel = build(op, attributes);
   return kernel;
 }
 
-func::FuncOp KernelTable::build(Operation *op, DictionaryAttr attributes) {
-  Location loc = op->getLoc();
-  SmallVector<Type> arguments{LLVM::LLVMPointerType::get(op->getContext())};
-  for (Type type : op->getOperandTypes())
-    arguments.push_back(type.isIndex() ? type : getMemRefType(type));
-  for (Type type : op->getResultTypes())
-    arguments.push_back(getMemRefType(type));
+static int64_t getScratchBytes(Operation *op) {
+  auto memory = dyn_cast<MemoryOpInterface>(op);
+  return memory ? memory.getScratchBytes() : 0;
+}
 
+/// Context, inputs, outputs that take over no input, and scratch.
+static SmallVector<Type> getArgumentTypes(Operation *op) {
+  SmallVector<Type> types{LLVM::LLVMPointerType::get(op->getContext())};
+  for (Type type : op->getOperandTypes())
+    types.push_back(type.isIndex() ? type : getMemRefType(type));
+  for (OpResult result : op->getResults())
+    if (!mt::getReusedOperand(result))
+      types.push_back(getMemRefType(result.getType()));
+  if (int64_t bytes = getScratchBytes(op))
+    types.push_back(
+        MemRefType::get(bytes, IntegerType::get(op->getContext(), 8)));
+  return types;
+}
+
+func::FuncOp KernelTable::create(Operation *op) {
+  SmallVector<Type> arguments = getArgumentTypes(op);
   OpBuilder::InsertionGuard guard(builder);
   builder.clearInsertionPoint();
-  auto kernel = func::FuncOp::create(loc, getKernelName(op),
+  auto kernel = func::FuncOp::create(op->getLoc(), getKernelName(op),
                                      builder.getFunctionType(arguments, {}));
   kernel.setPrivate();
-  kernel->setAttr(host::attr::kernel, builder.getUnitAttr());
+  kernel->setAttr(host::attr::kernel, op->getName().getIdentifier());
+  if (int64_t bytes = getScratchBytes(op))
+    kernel->setAttr(host::attr::scratchBytes, builder.getI64IntegerAttr(bytes));
   // No two arguments are the same memory: a result that takes over an operand
   // is one argument.
   for (auto [index, type] : llvm::enumerate(arguments))
     if (isa<MemRefType>(type))
       kernel.setArgAttr(index, "llvm.noalias", builder.getUnitAttr());
   symbols.insert(kernel);
+  kernel.addEntryBlock();
+  return kernel;
+}
 
-  Block *body = kernel.addEntryBlock();
+func::FuncOp KernelTable::build(Operation *op, DictionaryAttr attributes) {
+  Location loc = op->getLoc();
+  func::FuncOp kernel = create(op);
+  OpBuilder::InsertionGuard guard(builder);
+  Block *body = &kernel.front();
   builder.setInsertionPointToStart(body);
   SmallVector<Value> operands;
   for (auto [index, type] : llvm::enumerate(op->getOperandTypes())) {
@@ -117,11 +149,16 @@ func::FuncOp KernelTable::build(Operation *op, DictionaryAttr attributes) {
   OperationState state(loc, op->getName(), operands, op->getResultTypes(),
                        attributes.getValue());
   Operation *computation = builder.create(state);
-  for (OpResult result : computation->getResults())
+  unsigned next = 1 + operands.size();
+  for (OpResult result : op->getResults()) {
+    std::optional<unsigned> operand = mt::getReusedOperand(result);
+    Value target = body->getArgument(operand ? 1 + *operand : next++);
+    // The read of an operand holds the promise that nothing else is its memory.
     bufferization::MaterializeInDestinationOp::create(
-        builder, loc, /*result=*/Type(), result,
-        body->getArgument(1 + operands.size() + result.getResultNumber()),
-        /*restrict=*/true, /*writable=*/true);
+        builder, loc, /*result=*/Type(),
+        computation->getResult(result.getResultNumber()), target,
+        /*restrict=*/!operand, /*writable=*/true);
+  }
   func::ReturnOp::create(builder, loc);
   return kernel;
 }
@@ -130,12 +167,12 @@ func::FuncOp KernelTable::build(Operation *op, DictionaryAttr attributes) {
 static bool staysInEntry(Operation *op) {
   if (auto collective = dyn_cast<CollectiveOpInterface>(op))
     return collective.getTransition(0).movesData();
-  return isa<ShardOffsetOp, arith::ConstantOp, func::ReturnOp>(op);
+  return isa<ShardOffsetOp, CopyOp, WaitOp, arith::ConstantOp, func::ReturnOp>(op);
 }
 
-/// Row-major memory does not know how its last dimensions are grouped.
 static bool isView(Operation *op) {
-  return isa<SplitHeadsOp, MergeHeadsOp>(op);
+  auto memory = dyn_cast<MemoryOpInterface>(op);
+  return memory && memory.isView();
 }
 
 static LogicalResult outlineOp(Operation *op, KernelTable &kernels) {
@@ -146,39 +183,19 @@ static LogicalResult outlineOp(Operation *op, KernelTable &kernels) {
                                  op->getResult(0).getType(), op->getOperand(0));
   } else {
     if (!isa<MtDialect>(op->getDialect()) || op->getNumRegions() != 0)
-      return op->emitOpError() << "is not an op of the local phase without "
-                                  "units";
+      return op->emitOpError() << "is not an op of the scheduled phase";
     func::FuncOp kernel = kernels.getKernel(op);
     replacement =
         LaunchOp::create(builder, op->getLoc(), op->getResultTypes(),
                          FlatSymbolRefAttr::get(kernel), op->getOperands());
   }
-  for (StringRef name : {host::attr::unit, host::attr::direction})
+  for (StringRef name : {mt::attr::unit, mt::attr::direction, mt::attr::places,
+                         mt::attr::reuse, mt::attr::scratch})
     if (Attribute attribute = op->getAttr(name))
       replacement->setAttr(name, attribute);
   op->replaceAllUsesWith(replacement);
   op->erase();
   return success();
-}
-
-/// Gives every returned value memory of its own: what is returned twice, an
-/// argument that does not go back to its own buffer, and views are copied.
-static void copyReturnedValues(func::FuncOp entry) {
-  Operation *terminator = entry.front().getTerminator();
-  OpBuilder builder(terminator);
-  llvm::SmallDenseSet<Value> seen;
-  for (OpOperand &operand : terminator->getOpOperands()) {
-    Value value = operand.get();
-    auto donated = entry.getResultAttrOfType<IntegerAttr>(
-        operand.getOperandNumber(), mt::attr::donated);
-    auto argument = dyn_cast<BlockArgument>(value);
-    bool goesBack = argument && donated &&
-                    donated.getInt() == int64_t(argument.getArgNumber());
-    bool isOwned = goesBack || (!argument && !value.getDefiningOp<ViewOp>());
-    if (!seen.insert(value).second || !isOwned)
-      operand.set(CopyOp::create(builder, terminator->getLoc(), value.getType(),
-                                 value));
-  }
 }
 
 static LogicalResult outlineEntry(func::FuncOp entry, KernelTable &kernels) {
@@ -188,7 +205,6 @@ static LogicalResult outlineEntry(func::FuncOp entry, KernelTable &kernels) {
   for (Operation &op : llvm::make_early_inc_range(entry.front()))
     if (!staysInEntry(&op) && failed(outlineOp(&op, kernels)))
       return failure();
-  copyReturnedValues(entry);
   return success();
 }
 

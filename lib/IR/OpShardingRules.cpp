@@ -99,6 +99,9 @@ MT_RULE(PickGradOp,            rule("..., ... -> ...v").linear({1}))
 MT_RULE(TokenLossOp,           rule("..., ..., ..., ... -> (), ()").sum(".").ownType({4, 5}))
 MT_RULE(TokenLossGradOp,       rule("(), ..., ... -> ..., ...").linear({0}).ownType({0}))
 
+// Structure
+MT_RULE(CopyOp,                rule("... -> ...").additive({0}))
+
 // Step
 MT_RULE(SumOfSquaresOp,        rule("... -> ()").sum(".").ownType({1}))
 MT_RULE(ClipOp,                rule("(), (), k -> (), ()").whole("k").ownType({2}))

@@ -1,6 +1,7 @@
 //===- Pipelines.cpp - the compiler on one screen -------------------------===//
 //
 //   dense ─▶ annotated ─▶ sharded ─▶ differentiated ─▶ placed ─▶ local
+//                                                         scheduled ◀─┘
 //
 // Every arrow ends with the verifier of the phase that it reaches.
 //
@@ -84,13 +85,20 @@ void mt::buildPartitionPipeline(OpPassManager &pm,
   endPhase(pm, "local");
 }
 
+void mt::buildSchedulePipeline(OpPassManager &pm) {
+  pm.addPass(createFlattenUnits());
+  // Last, because places follow from the order of ops.
+  pm.addPass(createPlanMemory());
+  endPhase(pm, "scheduled");
+}
+
 void mt::buildPipeline(OpPassManager &pm, const PipelineOptions &options) {
   bool sharded = isSharded(options);
   auto stopsAfter = [&](StringRef phase) { return options.stopAfter == phase; };
 
-  if (!llvm::is_contained(
-          {"annotated", "sharded", "differentiated", "placed", "local"},
-          StringRef(options.stopAfter)))
+  if (!llvm::is_contained({"annotated", "sharded", "differentiated", "placed",
+                           "local", "scheduled"},
+                          StringRef(options.stopAfter)))
     return pm.addPass(createVerifyPhase({options.stopAfter}));
   if (options.microbatches != 1)
     pm.addPass(createSplitMicrobatches({options.microbatches}));
@@ -118,6 +126,8 @@ void mt::buildPipeline(OpPassManager &pm, const PipelineOptions &options) {
   if (stopsAfter("placed"))
     return;
   buildPartitionPipeline(pm, options);
+  if (!stopsAfter("local"))
+    buildSchedulePipeline(pm);
 }
 
 void mt::registerPipelines() {

@@ -1,5 +1,6 @@
 //===- VerifyPhase.cpp - what each phase promises -------------------------===//
 
+#include "mt/Analysis/Memory.h"
 #include "mt/Transforms/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -22,7 +23,7 @@ enum class Encoding { Dense, Sharded, Either };
 struct Phase {
   StringRef name;
   Encoding encoding;
-  bool constrains, reshards, collectives, offsets;
+  bool constrains, reshards, collectives, offsets, units, places;
   /// Functions that have to be there.
   ArrayRef<StringRef> functions;
 };
@@ -30,16 +31,19 @@ struct Phase {
 
 static const StringRef stepFunctions[] = {microbatchName, updateName};
 
-//  phase            encoding           constrain reshard collective offset
+// clang-format off
+//  phase            encoding          constrain reshard collective offset unit place
 static const Phase phases[] = {
-    {"dense", Encoding::Dense, false, false, false, false, {}},
-    {"annotated", Encoding::Dense, true, false, false, false, {}},
-    {"sharded", Encoding::Sharded, false, true, false, false, {}},
-    {"differentiated", Encoding::Either, false, true, false, false,
+    {"dense",          Encoding::Dense,   false, false, false, false, true,  false, {}},
+    {"annotated",      Encoding::Dense,   true,  false, false, false, true,  false, {}},
+    {"sharded",        Encoding::Sharded, false, true,  false, false, true,  false, {}},
+    {"differentiated", Encoding::Either,  false, true,  false, false, true,  false,
      stepFunctions},
-    {"placed", Encoding::Either, false, false, true, false, {}},
-    {"local", Encoding::Dense, false, false, true, true, {}},
+    {"placed",         Encoding::Either,  false, false, true,  false, true,  false, {}},
+    {"local",          Encoding::Dense,   false, false, true,  true,  true,  false, {}},
+    {"scheduled",      Encoding::Dense,   false, false, true,  true,  false, true,  {}},
 };
+// clang-format on
 
 static LogicalResult verifyEncoding(Operation *op, Value value,
                                     const Phase &phase) {
@@ -69,13 +73,14 @@ static LogicalResult verifyReshardPlace(ReshardOp op) {
 }
 
 static LogicalResult verifyLegal(Operation *op, const Phase &phase) {
-  bool legal =
-      isa<ModuleOp, func::FuncOp, func::ReturnOp, UnitOp, YieldOp>(op) ||
-      (isa<ShardingRuleOpInterface>(op)) ||
-      (isa<ConstrainOp>(op) && phase.constrains) ||
-      (isa<ReshardOp>(op) && phase.reshards) ||
-      (isa<CollectiveOpInterface>(op) && phase.collectives) ||
-      (isa<ShardOffsetOp>(op) && phase.offsets);
+  bool legal = isa<ModuleOp, func::FuncOp, func::ReturnOp>(op) ||
+               (isa<UnitOp, YieldOp>(op) && phase.units) ||
+               (isa<ShardingRuleOpInterface>(op)) ||
+               (isa<ConstrainOp>(op) && phase.constrains) ||
+               (isa<ReshardOp>(op) && phase.reshards) ||
+               (isa<CollectiveOpInterface>(op) && phase.collectives) ||
+               (isa<ShardOffsetOp>(op) && phase.offsets) ||
+               (isa<WaitOp>(op) && phase.places);
   if (!legal)
     return op->emitOpError() << "is not legal in phase '" << phase.name << "'";
   if (auto reshard = dyn_cast<ReshardOp>(op))
@@ -113,6 +118,15 @@ static LogicalResult verifyBorder(func::FuncOp function) {
                  failed(check(function.getResultTypes(), "result")));
 }
 
+/// Everything has a place, and no two things that are needed at the same time
+/// the same one.
+static LogicalResult verifyPlaces(func::FuncOp function) {
+  if (function.isDeclaration())
+    return success();
+  auto memory = EntryMemory::read(function);
+  return failed(memory) ? failure() : memory->verify();
+}
+
 namespace {
 struct VerifyPhasePass : public mt::impl::VerifyPhaseBase<VerifyPhasePass> {
   using VerifyPhaseBase::VerifyPhaseBase;
@@ -134,11 +148,13 @@ struct VerifyPhasePass : public mt::impl::VerifyPhaseBase<VerifyPhasePass> {
                                     << "' has a function '@" << name << "'";
         return signalPassFailure();
       }
+    // Places last: they are read of ops that are known to be legal.
     WalkResult result = getOperation()->walk([&](Operation *op) {
       if (failed(verifyLegal(op, *found)))
         return WalkResult::interrupt();
       auto function = dyn_cast<func::FuncOp>(op);
-      if (function && failed(verifyBorder(function)))
+      if (function && (failed(verifyBorder(function)) ||
+                       (found->places && failed(verifyPlaces(function)))))
         return WalkResult::interrupt();
       return WalkResult::advance();
     });

@@ -46,3 +46,13 @@ func.func @attention(%q: tensor<3x16x4x8xf32>, %k: tensor<3x16x2x8xf32>, %p: ten
       -> (tensor<3x16x4x8xf32>, tensor<3x16x4xf32>)
   return %o : tensor<3x16x4x8xf32>
 }
+
+// -----
+
+// No more than was planned: 3 sums of 8 bytes and 2 numbers of 4 a row.
+// CHECK-LABEL: func.func private @k_layer_norm_100x8xf32
+// CHECK-SAME: memref<3392xi8> {llvm.noalias}) attributes {{{.*}}mt_host.scratch_bytes = 3392
+func.func @planned(%x: tensor<100x8xf32>, %w: tensor<8xf32>) -> tensor<100x8xf32> {
+  %y = mt.layer_norm %x, %w, %w {epsilon = 1.0e-05 : f64} : (tensor<100x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<100x8xf32>
+  return %y : tensor<100x8xf32>
+}

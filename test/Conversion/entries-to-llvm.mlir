@@ -1,4 +1,4 @@
-// RUN: mt-opt %s --mt-host-pipeline | FileCheck %s
+// RUN: mt-opt %s --mt-plan-memory --mt-host-pipeline | FileCheck %s
 #mesh = #mt.mesh<dp = 2, tp = 2>
 
 // CHECK-DAG: llvm.mlir.global external constant @mt_abi_version(1 : i32)

@@ -1,7 +1,7 @@
 // RUN: mt-opt %s --mt-outline-kernels -split-input-file -verify-diagnostics
 
 func.func @unit_left(%x: tensor<8xf32>) -> tensor<8xf32> {
-  // expected-error @below {{'mt.unit' op is not an op of the local phase without units}}
+  // expected-error @below {{'mt.unit' op is not an op of the scheduled phase}}
   %y = mt.unit "h.0" forward (%a = %x : tensor<8xf32>) -> (tensor<8xf32>) {
     mt.yield %a : tensor<8xf32>
   }

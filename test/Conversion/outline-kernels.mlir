@@ -24,26 +24,25 @@ func.func @stays(%x: tensor<8xf32>) -> tensor<8xf32> {
   return %g : tensor<8xf32>
 }
 
-// CHECK-LABEL: func.func @views
-// CHECK: %[[V:.*]] = mt_host.view %{{.*}} : tensor<2x8xf32> as tensor<2x4x2xf32>
-// CHECK: %[[C:.*]] = mt_host.copy %[[V]]
-// CHECK: return %[[C]]
-func.func @views(%x: tensor<2x8xf32>) -> tensor<2x4x2xf32> {
-  %y = mt.split_heads %x : (tensor<2x8xf32>) -> tensor<2x4x2xf32>
-  return %y : tensor<2x4x2xf32>
+// What the scheduled phase says of an op it says of the launch, view or copy.
+// CHECK-LABEL: func.func @planned
+// CHECK: %[[V:.*]] = mt_host.view %{{.*}} {mt.places = [#mt.arena<0>]} : tensor<2x8xf32> as tensor<2x4x2xf32>
+// CHECK: %[[S:.*]] = mt_host.launch @k_scale_2x4x2xf32_into_0(%[[V]]) {mt.places = [#mt.arena<0>], mt.reuse = array<i64: 0>}
+// CHECK: mt.copy %[[S]] {mt.places = [#mt.buffer<1>]}
+func.func @planned(%x: tensor<2x8xf32>) -> tensor<2x4x2xf32> {
+  %y = mt.split_heads %x {mt.places = [#mt.arena<0>]} : (tensor<2x8xf32>) -> tensor<2x4x2xf32>
+  %z = mt.scale %y {factor = 2.0 : f64, mt.places = [#mt.arena<0>], mt.reuse = array<i64: 0>} : (tensor<2x4x2xf32>) -> tensor<2x4x2xf32>
+  %c = mt.copy %z {mt.places = [#mt.buffer<1>]} : (tensor<2x4x2xf32>) -> tensor<2x4x2xf32>
+  return %c : tensor<2x4x2xf32>
 }
 
-// What goes back to its own buffer needs no copy; what is returned twice does.
-// CHECK-LABEL: func.func @returned
-// CHECK-SAME: (%[[A:.*]]: tensor<4xf32>, %[[B:.*]]: tensor<4xf32>)
-// CHECK: %[[C:.*]] = mt_host.copy %[[B]]
-// CHECK: return %[[A]], %[[C]]
-func.func @returned(%a: tensor<4xf32>, %b: tensor<4xf32>)
-    -> (tensor<4xf32> {mt.donated = 0 : i64}, tensor<4xf32>) {
-  return %a, %b : tensor<4xf32>, tensor<4xf32>
-}
-
-// CHECK: func.func private @k_scale_8xf32(%[[CONTEXT:.*]]: !llvm.ptr, %[[IN:.*]]: memref<8xf32> {llvm.noalias}, %[[OUT:.*]]: memref<8xf32> {llvm.noalias}) attributes {mt_host.kernel}
+// CHECK: func.func private @k_scale_8xf32(%[[CONTEXT:.*]]: !llvm.ptr, %[[IN:.*]]: memref<8xf32> {llvm.noalias}, %[[OUT:.*]]: memref<8xf32> {llvm.noalias}) attributes {mt_host.kernel = "mt.scale"}
 // CHECK-NEXT: %[[T:.*]] = bufferization.to_tensor %[[IN]] restrict
 // CHECK-NEXT: %[[R:.*]] = mt.scale %[[T]] {factor = 2.000000e+00 : f64}
 // CHECK-NEXT: bufferization.materialize_in_destination %[[R]] in restrict writable %[[OUT]]
+
+// One argument for both.
+// CHECK: func.func private @k_scale_2x4x2xf32_into_0(%{{.*}}: !llvm.ptr, %[[INOUT:.*]]: memref<2x4x2xf32> {llvm.noalias})
+// CHECK-NEXT: %[[T:.*]] = bufferization.to_tensor %[[INOUT]] restrict
+// CHECK-NEXT: %[[R:.*]] = mt.scale %[[T]]
+// CHECK-NEXT: bufferization.materialize_in_destination %[[R]] in writable %[[INOUT]]

@@ -65,7 +65,8 @@ static LogicalResult check(const CLI::App &app, Arguments &arguments) {
                 "@forward, found none");
   if (failed(checkWord(
           "--stop-after", arguments.stopAfter,
-          {"annotated", "sharded", "differentiated", "placed", "local"})) ||
+          {"annotated", "sharded", "differentiated", "placed", "local",
+           "scheduled"})) ||
       failed(
           checkWord("--emit", arguments.emit, {"mlir", "llvm", "obj", "so"})) ||
       failed(checkWord("--report", arguments.report, {"text", "json"})))
@@ -180,7 +181,7 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
                "do not shard embedding and head along the vocabulary");
   app.add_option("--stop-after", arguments.stopAfter,
                  "write the module of a phase: annotated, sharded, "
-                 "differentiated, placed or local");
+                 "differentiated, placed, local or scheduled");
   app.add_option("--emit", arguments.emit, "mlir, llvm, obj or so (so)");
   app.add_option("--report", arguments.report,
                  "print every collective: text or json");
@@ -365,13 +366,14 @@ static LogicalResult shard(ModuleOp module, const Arguments &arguments) {
   options.remarks = arguments.remarks;
   if (arguments.mesh.empty() && !options.annotated &&
       llvm::is_contained({"annotated", "sharded"}, arguments.stopAfter))
-    return fail("--stop-after: expected differentiated, placed or local of a "
-                "step without a mesh, found '" +
+    return fail("--stop-after: expected differentiated, placed, local or "
+                "scheduled of a step without a mesh, found '" +
                 arguments.stopAfter + "'");
   bool reports = !arguments.report.empty() || arguments.remarks;
   if (reports &&
       (arguments.stopAfter.empty() ||
-       llvm::is_contained({"placed", "local"}, arguments.stopAfter))) {
+       llvm::is_contained({"placed", "local", "scheduled"},
+                          arguments.stopAfter))) {
     options.stopAfter = "placed";
     if (failed(runPasses(
             module,
@@ -382,10 +384,12 @@ static LogicalResult shard(ModuleOp module, const Arguments &arguments) {
       return success();
     return runPasses(module, [&](PassManager &manager) {
       buildPartitionPipeline(manager, options);
+      if (arguments.stopAfter == "scheduled")
+        buildSchedulePipeline(manager);
     });
   }
   options.stopAfter =
-      arguments.stopAfter.empty() ? "local" : arguments.stopAfter;
+      arguments.stopAfter.empty() ? "scheduled" : arguments.stopAfter;
   return runPasses(
       module, [&](PassManager &manager) { buildPipeline(manager, options); });
 }
@@ -440,6 +444,7 @@ static LogicalResult compile(MLIRContext &context, const Arguments &arguments) {
     return checked(writeOutput(arguments.output, printModule));
   if (failed(runPasses(*module, [](PassManager &manager) {
         manager.addPass(createVerifyPhase({"local"}));
+        buildSchedulePipeline(manager);
         buildHostPipeline(manager);
       })))
     return failure();

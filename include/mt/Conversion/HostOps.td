@@ -1,13 +1,13 @@
 //===- HostOps.td - a step as kernels on memory --------------*- tablegen -*-===//
 //
-// Between the local phase and native code an entry is a list of launches of
-// kernels, collectives and views, still on tensors:
+// Between the scheduled phase and native code an entry is a list of launches of
+// kernels, collectives, views and copies, still on tensors:
 //
 //   %y = mt_host.launch @k_linear(%x, %w) : (...) -> tensor<8x16xf32>
 //
 // Kernels are functions on memrefs. The entry keeps value semantics until
-// `mt-entries-to-llvm`, so that lifetimes are visible; where each value lives
-// is said by attributes that `mt-plan-buffers` sets.
+// `mt-entries-to-llvm`; where each value lives is said by the attributes of the
+// scheduled phase.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +15,6 @@
 #define MT_HOSTOPS_TD
 
 include "mlir/IR/OpBase.td"
-include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
@@ -25,35 +24,14 @@ def MtHost_Dialect : Dialect {
   let summary = "kernels, launches and the places of values in memory";
   let description = [{
     Created by `mt-outline-kernels`; none of it is left after
-    `mt-entries-to-llvm`. Attributes of other ops and functions:
+    `mt-entries-to-llvm`. Attributes of kernels, which are functions:
 
-    * `mt_host.kernel` (function): a kernel. Its arguments are the context,
-      inputs (memrefs and indices), outputs (memrefs) and, if it needs any, one
-      memref of scratch bytes
-    * `mt_host.scratch_bytes` (kernel): how many
-    * `mt_host.reuse` (op of an entry): for each result the number of the
-      operand whose memory it takes over, or -1
-    * `mt_host.places` (op of an entry): where each result lives
-    * `mt_host.scratch` (launch): the arena's bytes that its kernel may use
-    * `mt_host.arena_bytes` (entry): how much arena it needs
-    * `mt.unit`, `mt.direction` (op of an entry): where the op came from
+    * `mt_host.kernel`: the name of the op that it computes. Its arguments are
+      the context, inputs (memrefs and indices), outputs (memrefs; an output
+      that takes over an input is that input) and, if it needs any, one memref
+      of scratch bytes
+    * `mt_host.scratch_bytes`: how many
   }];
-  let useDefaultAttributePrinterParser = 1;
-}
-
-class MtHost_PlaceAttr<string name, string attrMnemonic>
-    : AttrDef<MtHost_Dialect, name> {
-  let mnemonic = attrMnemonic;
-  let parameters = (ins "int64_t":$value);
-  let assemblyFormat = "`<` $value `>`";
-}
-
-def MtHost_ArenaAttr : MtHost_PlaceAttr<"Arena", "arena"> {
-  let summary = "a byte offset in the arena";
-}
-
-def MtHost_BufferAttr : MtHost_PlaceAttr<"Buffer", "buffer"> {
-  let summary = "one of the entry's buffers: arguments, then new results";
 }
 
 class MtHost_Op<string mnemonic, list<Trait> traits = []>
@@ -93,21 +71,6 @@ def MtHost_ViewOp : MtHost_Op<"view"> {
   let arguments = (ins AnyRankedTensor:$input);
   let results = (outs AnyRankedTensor:$output);
   let assemblyFormat = "$input attr-dict `:` type($input) `as` type($output)";
-}
-
-def MtHost_CopyOp : MtHost_Op<"copy", [AllTypesMatch<["input", "output"]>]> {
-  let summary = "the same value in memory of its own";
-  let description = [{
-    Lifespan: from `mt-outline-kernels`, for what an entry returns without
-    having computed it, to `mt-entries-to-llvm`.
-
-    ```mlir
-    %y = mt_host.copy %x : tensor<8xf32>
-    ```
-  }];
-  let arguments = (ins AnyRankedTensor:$input);
-  let results = (outs AnyRankedTensor:$output);
-  let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 
 #endif // MT_HOSTOPS_TD

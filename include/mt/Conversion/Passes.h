@@ -1,5 +1,4 @@
-//===- Passes.h - from local programs to native code --------------*- C++
-//-*-===//
+//===- Passes.h - from scheduled programs to native code --------*- C++ -*-===//
 
 #ifndef MT_CONVERSION_PASSES_H
 #define MT_CONVERSION_PASSES_H
@@ -24,7 +23,7 @@ struct HostPipelineOptions {
   std::string target = "host";
 };
 
-/// From the local phase to the lowered phase, for the host.
+/// From the scheduled phase to the lowered phase, for the host.
 void buildHostPipeline(mlir::OpPassManager &manager,
                        const HostPipelineOptions &options = {});
 

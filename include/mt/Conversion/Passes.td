@@ -1,4 +1,4 @@
-//===- Passes.td - from local programs to native code --------*- tablegen -*-===//
+//===- Passes.td - from scheduled programs to native code ----*- tablegen -*-===//
 //
 // In the order of Pipelines (HostPipeline.cpp). "Kernel" and "entry" are those
 // of HostOps.td.
@@ -10,42 +10,22 @@
 
 include "mlir/Pass/PassBase.td"
 
-def FlattenUnits : Pass<"mt-flatten-units", "::mlir::ModuleOp"> {
-  let summary = "inline units, keeping their names on the ops";
-  let description = [{
-    Requires phase: local. Ensures phase: local, without `mt.unit`.
-
-    Ops get the unit's name and direction as attributes, so that an op and its
-    recomputation stay unequal.
-
-    ```mlir
-    // before
-    %y = mt.unit "h.0" forward (%a = %x : tensor<8xf32>) -> (tensor<8xf32>) {
-      %b = mt.scale %a {factor = 2.0 : f64} : (tensor<8xf32>) -> tensor<8xf32>
-      mt.yield %b : tensor<8xf32>
-    }
-    // after
-    %y = mt.scale %x {factor = 2.0 : f64, mt.direction = "forward", mt.unit = "h.0"} : (tensor<8xf32>) -> tensor<8xf32>
-    ```
-  }];
-}
-
 def OutlineKernels : Pass<"mt-outline-kernels", "::mlir::ModuleOp"> {
   let summary = "move every computation into a function, equal ones into one";
   let description = [{
-    Requires phase: local, without units. Ensures: entries hold launches, views,
-    copies, collectives and `mt.shard_offset`.
+    Requires phase: scheduled. Ensures: entries hold launches, views, copies,
+    collectives and `mt.shard_offset`, with the places that ops had.
 
-    Ops that are equal in name, attributes and types share a kernel, so the work
-    that is left grows with distinct computations, not with layers. Ops that
-    only regroup dimensions become views. A returned value that is not computed
-    by an op of its own is copied.
+    Ops that are equal in name, attributes, types and in the operands that
+    their results take over share a kernel, so the work that is left grows with
+    distinct computations, not with layers. A result that takes over an operand
+    has one argument with it. Ops that only regroup dimensions become views.
 
     ```mlir
     // before
     %y = mt.scale %x {factor = 2.0 : f64} : (tensor<8xf32>) -> tensor<8xf32>
     // after
-    func.func private @k_scale_8xf32(%context: !llvm.ptr, %0: memref<8xf32>, %1: memref<8xf32>) attributes {mt_host.kernel} {
+    func.func private @k_scale_8xf32(%context: !llvm.ptr, %0: memref<8xf32>, %1: memref<8xf32>) attributes {mt_host.kernel = "mt.scale"} {
       %2 = bufferization.to_tensor %0 restrict : memref<8xf32> to tensor<8xf32>
       %3 = mt.scale %2 {factor = 2.0 : f64} : (tensor<8xf32>) -> tensor<8xf32>
       bufferization.materialize_in_destination %3 in restrict writable %1 : (tensor<8xf32>, memref<8xf32>) -> ()
@@ -54,7 +34,7 @@ def OutlineKernels : Pass<"mt-outline-kernels", "::mlir::ModuleOp"> {
     %y = mt_host.launch @k_scale_8xf32(%x) : (tensor<8xf32>) -> tensor<8xf32>
     ```
 
-    Fails when an entry holds an op that the local phase does not have.
+    Fails when an entry holds an op that the scheduled phase does not have.
   }];
   let dependentDialects = [
     "::mt::host::MtHostDialect", "::mlir::LLVM::LLVMDialect",
@@ -91,24 +71,28 @@ def ToLinalg : Pass<"mt-to-linalg", "::mlir::func::FuncOp"> {
     "::mlir::tensor::TensorDialect"];
 }
 
-def ReuseOperands : Pass<"mt-reuse-operands", "::mlir::ModuleOp"> {
-  let summary = "let results take over the memory of operands that die";
+def ReuseOperands : Pass<"mt-reuse-operands", "::mlir::func::FuncOp"> {
+  let summary = "write results over the operands that they take over";
   let description = [{
-    Requires: kernels in linalg on tensors. Ensures the same.
-
-    A result may take over an operand if its kernel reads each element of the
-    operand only to compute the same element of the result, and the launch is
-    the operand's last use. Then a variant of the kernel has one argument for
-    both. An all-reduce may always work in place. An argument is taken over
-    only by what ends as the result that replaces it (`mt.donated`): parameters
-    and accumulators are updated without a copy.
+    Requires: kernels in linalg on tensors. Ensures the same; where a result
+    takes over an operand (`mt.reuse`), the op that computes it writes over what
+    it reads.
 
     ```mlir
     // before
-    %2 = mt_host.launch @k_add_8xf32(%0, %1) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %0 = bufferization.to_tensor %a restrict : memref<8xf32> to tensor<8xf32>
+    %1 = tensor.empty() : tensor<8xf32>
+    %2 = linalg.generic {...} ins(%0 : tensor<8xf32>) outs(%1 : tensor<8xf32>) {...} -> tensor<8xf32>
+    bufferization.materialize_in_destination %2 in writable %a : (tensor<8xf32>, memref<8xf32>) -> ()
     // after
-    %2 = mt_host.launch @k_add_8xf32_into_0(%0, %1) {mt_host.reuse = array<i64: 0>} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %0 = bufferization.to_tensor %a restrict writable : memref<8xf32> to tensor<8xf32>
+    %2 = linalg.generic {...} ins(%0 : tensor<8xf32>) outs(%0 : tensor<8xf32>) {...} -> tensor<8xf32>
+    bufferization.materialize_in_destination %2 in writable %a : (tensor<8xf32>, memref<8xf32>) -> ()
     ```
+
+    Fails, as an internal error, when a kernel reads an element of the operand
+    for anything but the same element of the result: then the op promises by
+    `getReusableOperands` what its lowering does not keep.
   }];
 }
 
@@ -117,9 +101,9 @@ def BufferizeKernels : Pass<"mt-bufferize-kernels", "::mlir::func::FuncOp"> {
   let description = [{
     Requires: kernels in linalg on tensors. Ensures: kernels on memrefs.
 
-    What a kernel holds beyond its arguments becomes part of one more argument,
-    a memref of scratch bytes (`mt_host.scratch_bytes`), or, if it is small,
-    lies on the stack.
+    What a kernel holds beyond its arguments becomes part of its last argument,
+    a memref of as many bytes as were planned (`mt_host.scratch_bytes`), or, if
+    it is small, lies on the stack.
 
     ```mlir
     // before
@@ -131,7 +115,8 @@ def BufferizeKernels : Pass<"mt-bufferize-kernels", "::mlir::func::FuncOp"> {
     linalg.generic {...} ins(%a : memref<8xf32>) outs(%b : memref<8xf32>) {...}
     ```
 
-    Fails when a tensor cannot be bufferized, which no kernel of
+    Fails, as an internal error, when a kernel needs more scratch than was
+    planned, and when a tensor cannot be bufferized, which no kernel of
     `mt-to-linalg` causes.
   }];
   let dependentDialects = [
@@ -163,31 +148,10 @@ def ContractionsToRuntime
     "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
 }
 
-def PlanBuffers : Pass<"mt-plan-buffers", "::mlir::ModuleOp"> {
-  let summary = "give every value of an entry its place in memory";
-  let description = [{
-    Requires: bufferized kernels. Ensures: `mt_host.places` on the ops of
-    entries, `mt_host.arena_bytes` on entries.
-
-    Arguments and results live in the caller's buffers, everything else at a
-    fixed offset of one arena, where values whose lifetimes do not meet share
-    bytes. The largest is placed first, each at the lowest offset that is free
-    for its lifetime.
-
-    ```mlir
-    // before
-    %y = mt_host.launch @k(%x) : (tensor<8xf32>) -> tensor<8xf32>
-    // after
-    %y = mt_host.launch @k(%x) {mt_host.places = [#mt_host.arena<64>]} : (tensor<8xf32>) -> tensor<8xf32>
-    ```
-  }];
-  let dependentDialects = ["::mt::host::MtHostDialect"];
-}
-
 def EmbedManifest : Pass<"mt-embed-manifest", "::mlir::ModuleOp"> {
   let summary = "describe the step in the constants that the runtime reads";
   let description = [{
-    Requires: planned buffers. Ensures: globals `mt_manifest` and
+    Requires: places of values. Ensures: globals `mt_manifest` and
     `mt_abi_version` (docs/manifest.md).
 
     Groups are numbered in the order of their first use, collectives in that of

@@ -20,7 +20,7 @@
 
 namespace mt {
 
-/// Names of attributes on functions, arguments and results.
+/// Names of attributes.
 ///
 ///   mt.sharding   argument: the layout that was asked for (annotated phase)
 ///   mt.result_shardings  op: the layouts of its results (annotated phase)
@@ -34,8 +34,20 @@ namespace mt {
 ///   mt.whole      argument: why a parameter's state is not sharded
 ///   mt.recompute  unit: what its backward pass computes again (sharded phase)
 ///   mt.role       argument or result: what it is in the step
-///   (docs/manifest.md) mt.name       argument or result: its name within the
-///   role mt.donated    result: the number of the argument that it replaces
+///                 (docs/manifest.md)
+///   mt.name       argument or result: its name within the role
+///   mt.donated    result: the number of the argument that it replaces
+///
+/// of the scheduled phase:
+///
+///   mt.unit, mt.direction  op: where it came from
+///   mt.places     op: where each tensor that it makes lives, #mt.arena<offset>
+///                 or #mt.buffer<number>; return: where the caller wants what
+///                 is returned
+///   mt.reuse      op: for each result the number of the operand whose memory it
+///                 takes over, or -1
+///   mt.scratch    op: the arena's bytes that its kernel may use
+///   mt.arena_bytes  function: how much arena it needs
 namespace attr {
 inline constexpr llvm::StringLiteral sharding = "mt.sharding";
 inline constexpr llvm::StringLiteral resultShardings = "mt.result_shardings";
@@ -51,6 +63,12 @@ inline constexpr llvm::StringLiteral whole = "mt.whole";
 inline constexpr llvm::StringLiteral recompute = "mt.recompute";
 inline constexpr llvm::StringLiteral role = "mt.role";
 inline constexpr llvm::StringLiteral donated = "mt.donated";
+inline constexpr llvm::StringLiteral unit = "mt.unit";
+inline constexpr llvm::StringLiteral direction = "mt.direction";
+inline constexpr llvm::StringLiteral places = "mt.places";
+inline constexpr llvm::StringLiteral reuse = "mt.reuse";
+inline constexpr llvm::StringLiteral scratch = "mt.scratch";
+inline constexpr llvm::StringLiteral arenaBytes = "mt.arena_bytes";
 } // namespace attr
 
 /// Names of the functions of a module, by phase.
@@ -72,6 +90,18 @@ struct IndexedDim {
 int64_t countElementwiseFlops(mlir::Operation *op);
 int64_t countOperandAndResultBytes(mlir::Operation *op);
 
+/// Every place in memory starts at a multiple of this.
+inline constexpr int64_t alignmentBytes = 64;
+
+/// What a kernel allocates lies on the stack up to this size, where the code
+/// generator turns sums into registers.
+inline constexpr int64_t maxStackBytes = 256;
+
+/// Default of MemoryOpInterface: operands of the result's type whose dimensions
+/// have the result's factors, none of them whole, if the op sums over nothing.
+llvm::SmallVector<unsigned> findReusableOperands(mlir::Operation *op,
+                                                 unsigned result);
+
 } // namespace mt
 
 #include "mt/IR/MtInterfaces.h.inc"
@@ -87,6 +117,9 @@ mlir::Value getRoot(mlir::Value value);
 
 /// The parameter that `value` is inside or outside units; null when it is none.
 ParameterAttr getParameter(mlir::Value value);
+
+/// The operand whose memory a result of a planned op takes over (`mt.reuse`).
+std::optional<unsigned> getReusedOperand(mlir::OpResult result);
 
 } // namespace mt
 

@@ -207,4 +207,18 @@ def Mt_TrafficAttr : Mt_Attr<"Traffic", "traffic"> {
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
+class Mt_PlaceAttr<string name, string attrMnemonic>
+    : Mt_Attr<name, attrMnemonic> {
+  let parameters = (ins "int64_t":$value);
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Mt_ArenaAttr : Mt_PlaceAttr<"Arena", "arena"> {
+  let summary = "a byte offset in the arena";
+}
+
+def Mt_BufferAttr : Mt_PlaceAttr<"Buffer", "buffer"> {
+  let summary = "one of the entry's buffers: arguments, then new results";
+}
+
 #endif // MT_ATTRS_TD

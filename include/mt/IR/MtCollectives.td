@@ -6,16 +6,17 @@
 /// A collective over one or several axes of a mesh at once, first axis major.
 /// Several tensors in one op are one launch. An `async` one is only started: its
 /// results are there behind the `mt.wait` that takes them.
-class Mt_CollectiveOp<string mnemonic, list<Trait> traits = []>
+class Mt_CollectiveOp<string mnemonic, list<Trait> traits = [],
+                      list<string> memory = []>
     : Mt_Op<mnemonic, [Pure,
-        DeclareOpInterfaceMethods<CollectiveOpInterface, ["getTransition"]>]
-        # traits> {
+        DeclareOpInterfaceMethods<CollectiveOpInterface, ["getTransition"]>,
+        DeclareOpInterfaceMethods<MemoryOpInterface, memory>] # traits> {
   dag common = (ins Variadic<Mt_Tensor>:$inputs, Mt_MeshAttr:$mesh,
                     DenseI32ArrayAttr:$axes);
   let results = (outs Variadic<Mt_Tensor>:$outputs);
 }
 
-def Mt_AllReduceOp : Mt_CollectiveOp<"all_reduce"> {
+def Mt_AllReduceOp : Mt_CollectiveOp<"all_reduce", [], ["getReusableOperands"]> {
   let summary = "partial to replicated";
   let description = [{
     ```mlir
@@ -107,7 +108,8 @@ def Mt_CollectivePermuteOp : Mt_CollectiveOp<"collective_permute"> {
   }];
 }
 
-def Mt_WaitOp : Mt_Op<"wait", [Pure]> {
+def Mt_WaitOp : Mt_Op<"wait", [Pure,
+    DeclareOpInterfaceMethods<MemoryOpInterface, ["isView"]>]> {
   let summary = "the results of a collective that was started";
   let description = [{
     Takes all results of one `async` collective, in order, and is their only
@@ -129,8 +131,10 @@ def Mt_WaitOp : Mt_Op<"wait", [Pure]> {
 }
 
 /// A step that needs no other device's data.
-class Mt_LocalStepOp<string mnemonic> : Mt_Op<mnemonic, [Pure,
-    DeclareOpInterfaceMethods<CollectiveOpInterface, ["getTransition"]>]> {
+class Mt_LocalStepOp<string mnemonic, list<string> memory = []>
+    : Mt_Op<mnemonic, [Pure,
+        DeclareOpInterfaceMethods<CollectiveOpInterface, ["getTransition"]>,
+        DeclareOpInterfaceMethods<MemoryOpInterface, memory>]> {
   let results = (outs Mt_Tensor:$output);
 }
 
@@ -153,7 +157,7 @@ def Mt_LocalSliceOp : Mt_LocalStepOp<"local_slice"> {
   }];
 }
 
-def Mt_MaskOp : Mt_LocalStepOp<"mask"> {
+def Mt_MaskOp : Mt_LocalStepOp<"mask", ["getReusableOperands"]> {
   let summary = "replicated to partial sum: the first device keeps the value";
   let description = [{
     The other devices of the group hold zeros. On local tensors `offset` is

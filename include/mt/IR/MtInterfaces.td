@@ -51,6 +51,33 @@ def CostOpInterface : OpInterface<"CostOpInterface"> {
   ];
 }
 
+def MemoryOpInterface : OpInterface<"MemoryOpInterface"> {
+  let cppNamespace = "::mt";
+  let description = [{
+    What an op does with memory beyond reading its operands and writing its
+    results into memory of their own. What ops have that is not the default
+    stands in lib/IR/OpMemory.cpp. `mt-plan-memory` believes it; the lowering of
+    an op to a kernel is checked against it.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      The operands whose memory result `result` may take over, the best first:
+      each element of such an operand is read only to compute the same element
+      of the result. By default what the sharding rule says.
+    }], "::llvm::SmallVector<unsigned>", "getReusableOperands",
+    (ins "unsigned":$result), "", [{
+      return ::mt::findReusableOperands($_op, result);
+    }]>,
+    InterfaceMethod<[{
+      Bytes that the op's kernel on the host needs while it runs, from the local
+      shapes of its types.
+    }], "int64_t", "getScratchBytes", (ins), "", [{ return 0; }]>,
+    InterfaceMethod<[{
+      Whether every result is the memory of the operand of its number.
+    }], "bool", "isView", (ins), "", [{ return false; }]>
+  ];
+}
+
 def GlobalIndexOpInterface : OpInterface<"GlobalIndexOpInterface"> {
   let cppNamespace = "::mt";
   let description = [{

@@ -24,25 +24,31 @@ def Mt_Tensor : RankedTensorOf<[Mt_Float, Mt_Index]>;
 class Mt_Op<string mnemonic, list<Trait> traits = []>
     : Op<Mt_Dialect, mnemonic, traits>;
 
-/// An op whose layouts obey a rule.
-class Mt_RuledOp<string mnemonic, list<Trait> traits = []>
+/// An op whose layouts obey a rule. `memory` names the methods of
+/// MemoryOpInterface that are its own.
+class Mt_RuledOp<string mnemonic, list<Trait> traits = [],
+                 list<string> memory = []>
     : Mt_Op<mnemonic, [Pure,
-        DeclareOpInterfaceMethods<ShardingRuleOpInterface>] # traits> {
+        DeclareOpInterfaceMethods<ShardingRuleOpInterface>,
+        DeclareOpInterfaceMethods<MemoryOpInterface, memory>] # traits> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
 /// Differentiable, with the elementwise cost.
-class Mt_ModelOp<string mnemonic, list<Trait> traits = []>
+class Mt_ModelOp<string mnemonic, list<Trait> traits = [],
+                 list<string> memory = []>
     : Mt_RuledOp<mnemonic,
         [DeclareOpInterfaceMethods<GradientOpInterface>,
-         DeclareOpInterfaceMethods<CostOpInterface>] # traits>;
+         DeclareOpInterfaceMethods<CostOpInterface>] # traits, memory>;
 class Mt_ProductOp<string mnemonic, list<Trait> traits = []>
     : Mt_RuledOp<mnemonic,
-        [DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>] # traits>;
+        [DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>] # traits,
+        ["getScratchBytes"]>;
 /// Part of a backward pass, with the elementwise cost.
-class Mt_GradOp<string mnemonic, list<Trait> traits = []>
+class Mt_GradOp<string mnemonic, list<Trait> traits = [],
+                list<string> memory = []>
     : Mt_RuledOp<mnemonic,
-        [DeclareOpInterfaceMethods<CostOpInterface>] # traits>;
+        [DeclareOpInterfaceMethods<CostOpInterface>] # traits, memory>;
 
 /// Part of the loss: what is resharded for it is reported as the loss'.
 def Mt_LossPart : NativeOpTrait<"LossPart"> {
@@ -105,7 +111,8 @@ def Mt_EmbeddingOp : Mt_ModelOp<"embedding",
 }
 
 def Mt_EmbeddingGradOp : Mt_GradOp<"embedding_grad",
-    [DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
+    [DeclareOpInterfaceMethods<GlobalIndexOpInterface>],
+    ["getScratchBytes"]> {
   let summary = "gradient of a table that `mt.embedding` read";
   let description = [{
     `result[v, :] = sum of cotangent[...] where ids[...] = v`, zeros where v is
@@ -119,7 +126,7 @@ def Mt_EmbeddingGradOp : Mt_GradOp<"embedding_grad",
 
 def Mt_LinearOp : Mt_RuledOp<"linear", [
     DeclareOpInterfaceMethods<GradientOpInterface>,
-    DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>]> {
+    DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>], ["getScratchBytes"]> {
   let summary = "y = x wᵀ, weights [out, in]";
   let description = [{
     The last dimension of `x` is contracted with the last of `w`; there is no
@@ -164,7 +171,7 @@ def Mt_AddOp : Mt_ModelOp<"add"> {
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_SumLeadingOp : Mt_ModelOp<"sum_leading"> {
+def Mt_SumLeadingOp : Mt_ModelOp<"sum_leading", [], ["getScratchBytes"]> {
   let summary = "sum over leading dimensions";
   let description = [{
     The gradient of a bias: the result keeps the operand's last dimensions.
@@ -337,7 +344,7 @@ def Mt_DropoutOp : Mt_ModelOp<"dropout",
   let hasVerifier = 1;
 }
 
-def Mt_LayerNormOp : Mt_ModelOp<"layer_norm"> {
+def Mt_LayerNormOp : Mt_ModelOp<"layer_norm", [], ["getScratchBytes"]> {
   let summary = "layer normalisation over the last dimension";
   let description = [{
     `(x - mean) / sqrt(variance + epsilon) * weight + bias` (Ba et al. 2016).
@@ -353,21 +360,23 @@ def Mt_LayerNormOp : Mt_ModelOp<"layer_norm"> {
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_LayerNormGradInputOp : Mt_GradOp<"layer_norm_grad_input"> {
+def Mt_LayerNormGradInputOp : Mt_GradOp<"layer_norm_grad_input", [],
+    ["getScratchBytes"]> {
   let summary = "gradient of `mt.layer_norm` with respect to x";
   let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$x,
                        Mt_FloatTensor:$weight, F64Attr:$epsilon);
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_LayerNormGradWeightOp : Mt_GradOp<"layer_norm_grad_weight"> {
+def Mt_LayerNormGradWeightOp : Mt_GradOp<"layer_norm_grad_weight", [],
+    ["getScratchBytes"]> {
   let summary = "gradients of `mt.layer_norm` with respect to weight and bias";
   let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$x,
                        F64Attr:$epsilon);
   let results = (outs Mt_FloatTensor:$weight_grad, Mt_FloatTensor:$bias_grad);
 }
 
-def Mt_RmsNormOp : Mt_ModelOp<"rms_norm"> {
+def Mt_RmsNormOp : Mt_ModelOp<"rms_norm", [], ["getScratchBytes"]> {
   let summary = "root-mean-square normalisation over the last dimension";
   let description = [{
     `x / sqrt(mean(x^2) + epsilon) * weight` (Zhang and Sennrich 2019). The last
@@ -383,21 +392,23 @@ def Mt_RmsNormOp : Mt_ModelOp<"rms_norm"> {
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_RmsNormGradInputOp : Mt_GradOp<"rms_norm_grad_input"> {
+def Mt_RmsNormGradInputOp : Mt_GradOp<"rms_norm_grad_input", [],
+    ["getScratchBytes"]> {
   let summary = "gradient of `mt.rms_norm` with respect to x";
   let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$x,
                        Mt_FloatTensor:$weight, F64Attr:$epsilon);
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_RmsNormGradWeightOp : Mt_GradOp<"rms_norm_grad_weight"> {
+def Mt_RmsNormGradWeightOp : Mt_GradOp<"rms_norm_grad_weight", [],
+    ["getScratchBytes"]> {
   let summary = "gradient of `mt.rms_norm` with respect to weight";
   let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$x,
                        F64Attr:$epsilon);
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_RopeOp : Mt_ModelOp<"rope"> {
+def Mt_RopeOp : Mt_ModelOp<"rope", [], ["getScratchBytes"]> {
   let summary = "rotary position embedding";
   let description = [{
     Rotates element i against element i + width / 2 of every head by the angle
@@ -416,7 +427,7 @@ def Mt_RopeOp : Mt_ModelOp<"rope"> {
   let hasVerifier = 1;
 }
 
-def Mt_SplitHeadsOp : Mt_ModelOp<"split_heads"> {
+def Mt_SplitHeadsOp : Mt_ModelOp<"split_heads", [], ["isView"]> {
   let summary = "[..., heads * width] to [..., heads, width]";
   let description = [{
     ```mlir
@@ -427,7 +438,7 @@ def Mt_SplitHeadsOp : Mt_ModelOp<"split_heads"> {
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_MergeHeadsOp : Mt_ModelOp<"merge_heads"> {
+def Mt_MergeHeadsOp : Mt_ModelOp<"merge_heads", [], ["isView"]> {
   let summary = "[..., heads, width] to [..., heads * width]";
   let arguments = (ins Mt_FloatTensor:$x);
   let results = (outs Mt_FloatTensor:$result);
@@ -454,7 +465,8 @@ def Mt_RepeatHeadsOp : Mt_ModelOp<"repeat_heads",
 }
 
 def Mt_RepeatHeadsGradOp : Mt_GradOp<"repeat_heads_grad",
-    [DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
+    [DeclareOpInterfaceMethods<GlobalIndexOpInterface>],
+    ["getScratchBytes"]> {
   let summary = "sums the cotangents of each head's repetitions";
   let arguments = (ins Mt_FloatTensor:$cotangent, Optional<Index>:$offset,
                        I64Attr:$repeats);
@@ -486,7 +498,8 @@ def Mt_SelectTokenGradOp : Mt_GradOp<"select_token_grad"> {
 class Mt_AttentionKind<string mnemonic, list<Trait> traits>
     : Mt_RuledOp<mnemonic, traits # [AttrSizedOperandSegments,
         DeclareOpInterfaceMethods<GlobalIndexOpInterface>,
-        DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>]> {
+        DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>],
+        ["getScratchBytes"]> {
   let hasVerifier = 1;
 }
 
@@ -576,7 +589,8 @@ def Mt_RowMaxOp : Mt_ModelOp<"row_max",
 }
 
 def Mt_ExpSumOp : Mt_ModelOp<"exp_sum",
-    [Mt_LossPart, DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
+    [Mt_LossPart, DeclareOpInterfaceMethods<GlobalIndexOpInterface>],
+    ["getScratchBytes"]> {
   let summary = "sum over the first `classes` columns of exp(logits - max)";
   let arguments = (ins Mt_FloatTensor:$logits, Mt_FloatTensor:$max,
                        Optional<Index>:$offset, I64Attr:$classes);
@@ -666,7 +680,7 @@ def Mt_ClipOp : Mt_GradOp<"clip"> {
   let results = (outs Mt_Scalar:$scale, Mt_Scalar:$norm);
 }
 
-def Mt_AdamWOp : Mt_GradOp<"adamw"> {
+def Mt_AdamWOp : Mt_GradOp<"adamw", [], ["getReusableOperands"]> {
   let summary = "one AdamW step of one parameter";
   let description = [{
     Decoupled weight decay (Loshchilov and Hutter 2019), if `decay`, and bias
@@ -734,6 +748,21 @@ def Mt_YieldOp : Mt_Op<"yield", [Pure, Terminator, ReturnLike,
   let summary = "the results of a unit";
   let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+}
+
+def Mt_CopyOp : Mt_GradOp<"copy", [AllTypesMatch<["x", "result"]>],
+                             ["getReusableOperands"]> {
+  let summary = "the same value in memory of its own";
+  let description = [{
+    Created by `mt-plan-memory` for what an entry returns without having
+    computed it: an argument, a view, what it returns twice.
+
+    ```mlir
+    %y = mt.copy %x : (tensor<8xf32>) -> tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins Mt_Tensor:$x);
+  let results = (outs Mt_Tensor:$result);
 }
 
 def Mt_ConstrainOp : Mt_Op<"constrain", [Pure, AllTypesMatch<["x", "result"]>]> {

@@ -81,16 +81,20 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<std::string> stopAfter{
       *this, "stop-after",
       llvm::cl::desc("the last phase: annotated, sharded, differentiated, "
-                     "placed or local"),
-      llvm::cl::init("local")};
+                     "placed, local or scheduled"),
+      llvm::cl::init("scheduled")};
 };
 
 /// From the dense phase to `options.stopAfter`.
 void buildPipeline(mlir::OpPassManager &pm, const PipelineOptions &options);
 
-/// From the placed phase to the local phase: the last part of `buildPipeline`.
+/// From the placed phase to the local phase: a part of `buildPipeline`.
 void buildPartitionPipeline(mlir::OpPassManager &pm,
                             const PipelineOptions &options);
+
+/// From the local phase to the scheduled phase: the last part of
+/// `buildPipeline`. What is scheduled is planned anew.
+void buildSchedulePipeline(mlir::OpPassManager &pm);
 
 void registerPipelines();
 

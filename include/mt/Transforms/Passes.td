@@ -383,6 +383,59 @@ def PartitionToLocal : Pass<"mt-partition-to-local", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mt::MtDialect"];
 }
 
+def FlattenUnits : Pass<"mt-flatten-units", "::mlir::ModuleOp"> {
+  let summary = "inline units, keeping their names on the ops";
+  let description = [{
+    Requires phase: local. Ensures phase: local, without units.
+
+    Ops get the unit's name and direction as attributes, so that an op and its
+    recomputation stay unequal.
+
+    ```mlir
+    // before
+    %y = mt.unit "h.0" forward (%a = %x : tensor<8xf32>) -> (tensor<8xf32>) {
+      %b = mt.scale %a {factor = 2.0 : f64} : (tensor<8xf32>) -> tensor<8xf32>
+      mt.yield %b : tensor<8xf32>
+    }
+    // after
+    %y = mt.scale %x {factor = 2.0 : f64, mt.direction = "forward", mt.unit = "h.0"} : (tensor<8xf32>) -> tensor<8xf32>
+    ```
+  }];
+}
+
+def PlanMemory : Pass<"mt-plan-memory", "::mlir::ModuleOp"> {
+  let summary = "give every value of an entry its place in memory";
+  let description = [{
+    Requires phase: local, without units. Ensures phase: scheduled.
+
+    Arguments and results live in the caller's buffers, everything else at a
+    fixed offset of one arena, where what is not needed at the same time shares
+    bytes (Analysis/Memory.h, Analysis/Arena.h). A result takes over the memory
+    of an operand where the op allows it (`getReusableOperands`) and nothing
+    reads the operand afterwards; an argument is taken over only by what ends as
+    the result that replaces it (`mt.donated`): parameters and accumulators are
+    updated without a copy. A value that is returned without memory of its own
+    is copied.
+
+    Nothing may move, merge or drop ops afterwards: places follow from the
+    order. The phase's verifier finds where that happened.
+
+    ```mlir
+    // before
+    %a = mt.scale %x {factor = 2.0 : f64} : (tensor<8xf32>) -> tensor<8xf32>
+    %b = mt.linear %a, %w : (tensor<8xf32>, tensor<8x8xf32>) -> tensor<8xf32>
+    return %b : tensor<8xf32>
+    // after
+    %a = mt.scale %x {factor = 2.0 : f64, mt.places = [#mt.arena<0>]} : (tensor<8xf32>) -> tensor<8xf32>
+    %b = mt.linear %a, %w {mt.places = [#mt.buffer<2>]} : (tensor<8xf32>, tensor<8x8xf32>) -> tensor<8xf32>
+    return {mt.places = [#mt.buffer<2>]} %b : tensor<8xf32>
+    ```
+
+    Fails when an entry has more than one block or holds units.
+  }];
+  let dependentDialects = ["::mt::MtDialect"];
+}
+
 def VerifyPhase : Pass<"mt-verify-phase", "::mlir::ModuleOp"> {
   let summary = "check that a module is what its phase promises";
   let description = [{
@@ -393,18 +446,20 @@ def VerifyPhase : Pass<"mt-verify-phase", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"phase", "phase", "std::string", "\"dense\"",
-           "dense, annotated, sharded, differentiated, placed or local">
+           "dense, annotated, sharded, differentiated, placed, local or "
+           "scheduled">
   ];
 }
 
 def Report : Pass<"mt-report", "::mlir::ModuleOp"> {
   let summary = "print every collective: where, why, how many bytes";
   let description = [{
-    Requires phase: placed or local. Ensures phase: the same; changes nothing.
+    Requires phase: placed, local or scheduled. Ensures phase: the same; changes
+    nothing.
 
     `text`: a table, a block of rows for each unit and direction, equal layers
-    folded. `json`: one object with `mesh`, `collectives`, `totals` (of a step)
-    and `parameters`. `remarks`: the same facts as remarks at the ops' locations.
+    folded. `json`: one object with `mesh`, `collectives`, `totals` (of a step),
+    `parameters` and, in the scheduled phase, `memory` (docs/memory.md). `remarks`: the same facts as remarks at the ops' locations.
     Axes are those that the user named; collectives over one device are left
     out.
 

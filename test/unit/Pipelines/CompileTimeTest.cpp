@@ -15,6 +15,29 @@ static double timePasses(mlir::ModuleOp model) {
   return double(std::clock() - start) / CLOCKS_PER_SEC;
 }
 
+/// Flattening units, planning memory and checking the plan.
+TEST(CompileTime, ScheduleOfGpt3) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers slow it down";
+#endif
+  mlir::DialectRegistry registry;
+  mt::registerAllDialects(registry);
+  mlir::MLIRContext context(registry);
+  auto model = mt::importGpt3(context, 96);
+  ASSERT_TRUE(succeeded(mt::shardGpt3(*model, "local")));
+  double best = 1e9;
+  for (int run = 0; run < 5; ++run) {
+    mlir::OwningOpRef<mlir::ModuleOp> copy = model->clone();
+    mlir::PassManager manager(&context);
+    mt::buildSchedulePipeline(manager);
+    std::clock_t start = std::clock();
+    ASSERT_TRUE(succeeded(manager.run(*copy)));
+    best = std::min(best, double(std::clock() - start) / CLOCKS_PER_SEC);
+  }
+  std::printf("96 layers scheduled in %.3f s\n", best);
+  EXPECT_LT(best, 0.5);
+}
+
 TEST(CompileTime, PassesOnGpt3) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers slow it down";

@@ -1,15 +1,13 @@
 //===- FlattenUnits.cpp - inline units ------------------------------------===//
 
-#include "mt/Conversion/HostOps.h"
-#include "mt/Conversion/Passes.h"
-#include "mt/IR/Mt.h"
+#include "mt/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace mt;
 
 namespace mt {
 #define GEN_PASS_DEF_FLATTENUNITS
-#include "mt/Conversion/Passes.h.inc"
+#include "mt/Transforms/Passes.h.inc"
 } // namespace mt
 
 #define DEBUG_TYPE "flatten-units"
@@ -23,10 +21,10 @@ void inlineUnit(UnitOp unit) {
                                    stringifyDirection(unit.getDirection()));
   for (Operation &op : body->without_terminator()) {
     // The innermost unit names an op.
-    if (op.hasAttr(host::attr::unit))
+    if (op.hasAttr(mt::attr::unit))
       continue;
-    op.setAttr(host::attr::unit, name);
-    op.setAttr(host::attr::direction, direction);
+    op.setAttr(mt::attr::unit, name);
+    op.setAttr(mt::attr::direction, direction);
   }
   for (auto [argument, input] :
        llvm::zip_equal(body->getArguments(), unit.getInputs()))

@@ -1,0 +1,229 @@
+//===- OpMemory.cpp - in-place results, views and scratch of all ops ------===//
+//
+// Scratch is what a kernel of lib/Conversion allocates, in the order in which
+// it computes; `mt-bufferize-kernels` holds kernels to these numbers. Letters:
+// rows r (all dimensions but the last), queries s, keys t, query heads of a key
+// head g, width d.
+//
+//===----------------------------------------------------------------------===//
+
+#include "mt/IR/Mt.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mt;
+
+//===----------------------------------------------------------------------===//
+// Results in the memory of operands
+//===----------------------------------------------------------------------===//
+
+SmallVector<unsigned> mt::findReusableOperands(Operation *op, unsigned result) {
+  auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
+  if (!ruled)
+    return {};
+  ShardingRule rule = ruled.getShardingRule();
+  // A sum comes back to its operands' elements.
+  if (llvm::any_of(rule.factors, [](const ShardingRule::Factor &factor) {
+        return factor.reduction.has_value();
+      }))
+    return {};
+  auto isWhole = [&](unsigned factor) { return rule.factors[factor].whole; };
+  const TensorFactors &wanted = rule.results[result];
+  SmallVector<unsigned> operands;
+  for (auto [number, factors] : llvm::enumerate(rule.operands))
+    if (factors == wanted &&
+        op->getOperand(number).getType() == op->getResult(result).getType() &&
+        llvm::none_of(factors, [&](const DimFactors &dim) {
+          return llvm::any_of(dim, isWhole);
+        }))
+      operands.push_back(number);
+  return operands;
+}
+
+/// A copy is there to have memory of its own.
+SmallVector<unsigned> CopyOp::getReusableOperands(unsigned) { return {}; }
+
+/// Scale and hyperparameters are read for every element.
+SmallVector<unsigned> AdamWOp::getReusableOperands(unsigned result) {
+  SmallVector<unsigned> operands;
+  for (unsigned operand = 0; operand < 4; ++operand)
+    if (getOperand(operand).getType() == getResult(result).getType())
+      operands.push_back(operand);
+  return operands;
+}
+
+/// A reduction writes over what it reads.
+SmallVector<unsigned> AllReduceOp::getReusableOperands(unsigned result) {
+  return {result};
+}
+
+/// Every element stays or becomes zero.
+SmallVector<unsigned> MaskOp::getReusableOperands(unsigned) { return {0}; }
+
+std::optional<unsigned> mt::getReusedOperand(OpResult result) {
+  auto reuse = result.getOwner()->getAttrOfType<DenseI64ArrayAttr>(attr::reuse);
+  if (!reuse || reuse[result.getResultNumber()] < 0)
+    return std::nullopt;
+  return reuse[result.getResultNumber()];
+}
+
+//===----------------------------------------------------------------------===//
+// Views
+//===----------------------------------------------------------------------===//
+
+/// Row-major memory does not know how its dimensions are grouped.
+bool SplitHeadsOp::isView() { return true; }
+bool MergeHeadsOp::isView() { return true; }
+/// What arrived lies where the collective was told to put it.
+bool WaitOp::isView() { return true; }
+
+//===----------------------------------------------------------------------===//
+// Scratch
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Adds up what a kernel allocates.
+class Scratch {
+public:
+  /// bf16 is computed in 32 bits.
+  explicit Scratch(Type type) {
+    auto tensor = getLocalType(type);
+    elementBytes = llvm::divideCeil(tensor.getElementTypeBitWidth(), 8);
+    numberBytes = std::max<int64_t>(4, elementBytes);
+  }
+
+  /// `count` tensors of numbers as they are computed, of 64 bits, or of the
+  /// op's own element type.
+  Scratch &numbers(int64_t elements, int64_t count = 1) {
+    return add(elements * numberBytes, count);
+  }
+  Scratch &wide(int64_t elements, int64_t count = 1) {
+    return add(elements * 8, count);
+  }
+  Scratch &elements(int64_t elements) {
+    return add(elements * elementBytes, 1);
+  }
+  /// A tensor of numbers, if the op's own elements are narrower.
+  Scratch &numbersIfNarrow(int64_t elements) {
+    return numbers(elements, elementBytes < numberBytes);
+  }
+
+  operator int64_t() const { return bytes; }
+
+private:
+  /// What is small lies on the stack.
+  Scratch &add(int64_t size, int64_t count) {
+    if (size > maxStackBytes)
+      bytes += count * llvm::alignTo(size, alignmentBytes);
+    return *this;
+  }
+
+  int64_t bytes = 0, elementBytes, numberBytes;
+};
+} // namespace
+
+static int64_t getElements(Value value) {
+  return getLocalType(value.getType()).getNumElements();
+}
+static int64_t getWidth(Value value) {
+  return getLocalType(value.getType()).getShape().back();
+}
+static int64_t getRows(Value value) {
+  return getElements(value) / std::max<int64_t>(1, getWidth(value));
+}
+static int64_t getDim(Value value, unsigned dim) {
+  return getLocalType(value.getType()).getDimSize(dim);
+}
+
+/// Sums of bf16 are taken in 32 bits and then rounded.
+static int64_t getSumScratch(Value result) {
+  return Scratch(result.getType()).numbersIfNarrow(getElements(result));
+}
+int64_t LinearOp::getScratchBytes() { return getSumScratch(getResult()); }
+int64_t LinearGradInputOp::getScratchBytes() {
+  return getSumScratch(getResult());
+}
+int64_t LinearGradWeightOp::getScratchBytes() {
+  return getSumScratch(getResult());
+}
+int64_t EmbeddingGradOp::getScratchBytes() {
+  return getSumScratch(getResult());
+}
+int64_t RepeatHeadsGradOp::getScratchBytes() {
+  return getSumScratch(getResult());
+}
+
+int64_t SumLeadingOp::getScratchBytes() {
+  return Scratch(getX().getType()).wide(getElements(getResult()));
+}
+int64_t ExpSumOp::getScratchBytes() {
+  return Scratch(getLogits().getType()).wide(getElements(getResult()));
+}
+
+/// Sum, mean and sum of squares; mean and inverse deviation.
+static Scratch getRowStatistics(Value x) {
+  return Scratch(x.getType()).wide(getRows(x), 3).numbers(getRows(x), 2);
+}
+int64_t LayerNormOp::getScratchBytes() { return getRowStatistics(getX()); }
+int64_t LayerNormGradInputOp::getScratchBytes() {
+  int64_t rows = getRows(getX());
+  return getRowStatistics(getX()).wide(rows, 2).numbers(rows, 2);
+}
+int64_t LayerNormGradWeightOp::getScratchBytes() {
+  return getRowStatistics(getX()).wide(getWidth(getX()), 2);
+}
+
+/// Sum of squares; inverse root mean square.
+static Scratch getInverseRms(Value x) {
+  return Scratch(x.getType()).wide(getRows(x)).numbers(getRows(x));
+}
+int64_t RmsNormOp::getScratchBytes() { return getInverseRms(getX()); }
+int64_t RmsNormGradInputOp::getScratchBytes() {
+  int64_t rows = getRows(getX());
+  return getInverseRms(getX()).wide(rows).numbers(rows);
+}
+int64_t RmsNormGradWeightOp::getScratchBytes() {
+  return getInverseRms(getX()).wide(getWidth(getX()));
+}
+
+/// Frequencies; cosines and sines; the result, before it is one tensor.
+int64_t RopeOp::getScratchBytes() {
+  int64_t half = getFrequencies().size();
+  return Scratch(getX().getType())
+      .wide(half)
+      .numbers(getDim(getX(), 1) * half, 2)
+      .elements(getElements(getX()));
+}
+
+/// Of one key head of one batch row at a time.
+static int64_t getTileRows(Value query, Value key) {
+  return getDim(query, 1) * (getDim(query, 2) / getDim(key, 2));
+}
+
+/// Scores, maxima and sums of rows; factors of dropout and their product with
+/// the weights; the output.
+int64_t AttentionOp::getScratchBytes() {
+  int64_t rows = getTileRows(getQuery(), getKey());
+  int64_t scores = rows * getDim(getKey(), 1);
+  return Scratch(getQuery().getType())
+      .numbers(scores)
+      .numbers(rows)
+      .wide(rows)
+      .numbers(scores, getRandomKey() ? 2 : 0)
+      .numbersIfNarrow(rows * getWidth(getQuery()));
+}
+
+/// Weights, their gradients and a sum a row; factors of dropout and their
+/// product with the weights; the results.
+int64_t AttentionGradOp::getScratchBytes() {
+  int64_t rows = getTileRows(getQuery(), getKey());
+  int64_t scores = rows * getDim(getKey(), 1);
+  return Scratch(getQuery().getType())
+      .numbers(scores, 2)
+      .wide(rows)
+      .numbers(scores, getRandomKey() ? 2 : 0)
+      .numbersIfNarrow(getElements(getQuery()))
+      .numbersIfNarrow(getElements(getKey()))
+      .numbersIfNarrow(getElements(getValue()));
+}

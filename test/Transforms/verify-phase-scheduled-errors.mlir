@@ -1,0 +1,69 @@
+// RUN: mt-opt %s --mt-verify-phase=phase=scheduled -split-input-file -verify-diagnostics
+
+func.func @unit(%x: tensor<8xf32>) attributes {mt.arena_bytes = 0 : i64} {
+  mt.unit "u" forward (%a = %x : tensor<8xf32>) {
+    // expected-error @below {{is not legal in phase 'scheduled'}}
+    mt.yield
+  }
+  return
+}
+
+// -----
+
+// expected-error @below {{expected a size of its arena (mt.arena_bytes), found none}}
+func.func @arena() {
+  return
+}
+
+// -----
+
+func.func @no_place(%x: tensor<8xf32>) attributes {mt.arena_bytes = 0 : i64} {
+  // expected-error @below {{expected 1 places in memory (mt.places), found 0}}
+  %a = mt.scale %x {factor = 2.0 : f64} : (tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @no_scratch(%x: tensor<100x8xf32>, %w: tensor<8xf32>) attributes {mt.arena_bytes = 6592 : i64} {
+  // expected-error @below {{expected scratch of 3392 bytes (mt.scratch), found none}}
+  %y = mt.layer_norm %x, %w, %w {epsilon = 1.0e-05 : f64, mt.places = [#mt.arena<0>]}
+      : (tensor<100x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<100x8xf32>
+  return {mt.places = []}
+}
+
+// -----
+
+// Two ops that were one when memory was planned.
+func.func @overlap(%x: tensor<8xf32>) -> tensor<8xf32> attributes {mt.arena_bytes = 64 : i64} {
+  // expected-note @below {{made here}}
+  %a = mt.scale %x {factor = 2.0 : f64, mt.places = [#mt.arena<0>]} : (tensor<8xf32>) -> tensor<8xf32>
+  // expected-error @below {{expected memory of its own, found that of 'mt.scale', which is still needed}}
+  %b = mt.scale %x {factor = 3.0 : f64, mt.places = [#mt.arena<0>]} : (tensor<8xf32>) -> tensor<8xf32>
+  %c = mt.add %a, %b {mt.places = [#mt.buffer<1>]} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return {mt.places = [#mt.buffer<1>]} %c : tensor<8xf32>
+}
+
+// -----
+
+func.func @argument(%x: tensor<8xf32>) -> (tensor<8xf32> {mt.donated = 0 : i64}) attributes {mt.arena_bytes = 0 : i64} {
+  // expected-error @below {{expected memory of its own, found that of argument 0, which is still needed}}
+  %a = mt.scale %x {factor = 2.0 : f64, mt.places = [#mt.buffer<0>]} : (tensor<8xf32>) -> tensor<8xf32>
+  return {mt.places = [#mt.buffer<0>]} %a : tensor<8xf32>
+}
+
+// -----
+
+func.func @view(%x: tensor<2x4xf32>) attributes {mt.arena_bytes = 64 : i64} {
+  // expected-error @below {{expected a result in the place of its operand, #mt.buffer<0>, found #mt.arena<0>}}
+  %v = mt.split_heads %x {mt.places = [#mt.arena<0>]} : (tensor<2x4xf32>) -> tensor<2x2x2xf32>
+  return {mt.places = []}
+}
+
+// -----
+
+func.func @outside(%x: tensor<8xf32>) attributes {mt.arena_bytes = 64 : i64} {
+  // expected-error @below {{expected a place in the arena of 64 bytes, found one that ends at 96}}
+  %a = mt.scale %x {factor = 2.0 : f64, mt.places = [#mt.arena<64>]} : (tensor<8xf32>) -> tensor<8xf32>
+  return {mt.places = []}
+}
