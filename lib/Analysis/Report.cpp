@@ -216,27 +216,53 @@ static std::vector<ReportedParameter> collectParameters(ModuleOp module) {
 // Saved activations
 //===----------------------------------------------------------------------===//
 
+namespace {
+/// The unit that an op is, or came from.
+struct Origin {
+  StringRef unit, direction;
+
+  explicit Origin(Operation *op) {
+    if (auto unitOp = dyn_cast<UnitOp>(op)) {
+      unit = unitOp.getName();
+      direction = stringifyDirection(unitOp.getDirection());
+    } else if (auto name = op->getAttrOfType<StringAttr>(attr::unit)) {
+      unit = name.getValue();
+      auto text = op->getAttrOfType<StringAttr>(attr::direction);
+      direction = text ? text.getValue() : "";
+    }
+  }
+  bool isIn(Direction wanted) const {
+    return direction == stringifyDirection(wanted);
+  }
+};
+} // namespace
+
 static bool isReadBackward(Value value) {
   return llvm::any_of(value.getUsers(), [](Operation *user) {
-    auto unit = dyn_cast<UnitOp>(user);
-    return unit && unit.getDirection() == Direction::Backward;
+    return Origin(user).isIn(Direction::Backward);
   });
 }
 
+/// Of units, or of the ops that they were flattened to.
 static std::vector<SavedActivations> collectSaved(ModuleOp module) {
-  std::vector<SavedActivations> result;
-  module.walk([&](UnitOp unit) {
-    if (unit.getDirection() != Direction::Forward)
-      return;
-    SavedActivations saved{unit.getName().str()};
-    for (Value value : unit.getOutputs())
-      if (isReadBackward(value)) {
+  llvm::MapVector<StringRef, SavedActivations> units;
+  for (auto function : module.getOps<func::FuncOp>())
+    for (Operation &op : function.getOps()) {
+      Origin origin(&op);
+      if (!origin.isIn(Direction::Forward))
+        continue;
+      for (Value value : op.getResults()) {
+        if (!isReadBackward(value))
+          continue;
+        SavedActivations &saved = units[origin.unit];
+        saved.unit = origin.unit.str();
         ++saved.tensors;
         saved.bytesPerRank += getLocalBytes(value.getType());
       }
-    if (saved.tensors != 0)
-      result.push_back(saved);
-  });
+    }
+  std::vector<SavedActivations> result;
+  for (auto &[unit, saved] : units)
+    result.push_back(std::move(saved));
   return result;
 }
 
@@ -266,5 +292,8 @@ Report mt::buildReport(ModuleOp module) {
   });
   report.parameters = collectParameters(module);
   report.saved = collectSaved(module);
+  if (hasMemoryPlan(module))
+    if (auto memory = buildMemoryReport(module); succeeded(memory))
+      report.memory = std::move(*memory);
   return report;
 }

@@ -9,8 +9,7 @@ using namespace mlir;
 using namespace mt;
 namespace json = llvm::json;
 
-/// `model.mlir:12:3`, or the name that the importer gave.
-static std::string toString(Location location) {
+std::string mt::toString(Location location) {
   if (auto fused = dyn_cast<FusedLoc>(location)) {
     SmallVector<std::string> parts;
     for (Location part : fused.getLocations())
@@ -87,6 +86,50 @@ static json::Array toJson(MeshAttr mesh) {
   return axes;
 }
 
+static json::Object
+toJson(ArrayRef<std::pair<std::string, int64_t>> bytesByName) {
+  json::Object result;
+  for (const auto &[name, bytes] : bytesByName)
+    result[name] = bytes;
+  return result;
+}
+
+static json::Object toJson(const LiveMemory &live) {
+  json::Object result{{"operation", live.operation},
+                      {"unit", live.unit},
+                      {"direction", live.direction},
+                      {"category", stringifyMemoryCategory(live.category)},
+                      {"bytes", live.bytes}};
+  if (!live.name.empty())
+    result["name"] = live.name;
+  return result;
+}
+
+json::Object mt::toJson(const MemoryReport &memory) {
+  json::Object live;
+  for (auto [number, bytes] : llvm::enumerate(memory.live))
+    live[stringifyMemoryCategory(MemoryCategory(number))] = bytes;
+  json::Array saved, largest;
+  for (const auto &[unit, bytes] : memory.savedActivations)
+    saved.push_back(json::Object{{"unit", unit}, {"bytes", bytes}});
+  for (const LiveMemory &storage : memory.largest)
+    largest.push_back(::toJson(storage));
+  return json::Object{
+      {"peak_bytes", memory.peakBytes},
+      {"buffer_bytes", memory.getBufferBytes()},
+      {"buffers", ::toJson(memory.buffers)},
+      {"arena_bytes", memory.arenaBytes},
+      {"live_at_peak", std::move(live)},
+      {"lost_bytes", memory.getLostBytes()},
+      {"peak", json::Object{{"entry", memory.entry},
+                            {"unit", memory.unit},
+                            {"direction", memory.direction},
+                            {"operation", memory.operation},
+                            {"location", toString(memory.location)}}},
+      {"saved_at_peak", std::move(saved)},
+      {"largest_at_peak", std::move(largest)}};
+}
+
 json::Object mt::toJson(const Report &report) {
   json::Array collectives, parameters;
   for (const ReportedCollective &collective : report.collectives)
@@ -103,11 +146,14 @@ json::Object mt::toJson(const Report &report) {
   totals["by_axes"] = ::toJson(report.byAxes);
   totals["by_unit"] = ::toJson(report.byUnit);
   totals["by_direction"] = ::toJson(report.byDirection);
-  return json::Object{{"mesh", ::toJson(report.mesh)},
+  json::Object result{{"mesh", ::toJson(report.mesh)},
                       {"collectives", std::move(collectives)},
                       {"totals", std::move(totals)},
                       {"parameters", std::move(parameters)},
                       {"saved_activations", std::move(saved)}};
+  if (report.memory)
+    result["memory"] = toJson(*report.memory);
+  return result;
 }
 
 void mt::emitRemarks(const Report &report) {

@@ -198,6 +198,36 @@ static void printHeld(const Report &report, llvm::raw_ostream &os) {
   printHeldLine("together", total, os);
 }
 
+static std::string toWords(StringRef name) {
+  std::string words = name.str();
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
+}
+
+/// The peak, what it is made of, and what is largest there.
+static void printMemory(const MemoryReport &memory, llvm::raw_ostream &os) {
+  os << "\npeak of a rank, bytes\n";
+  for (const auto &[kind, bytes] : memory.buffers)
+    printHeldLine(toWords(kind), bytes, os);
+  for (auto [number, bytes] : llvm::enumerate(memory.live))
+    if (bytes != 0)
+      printHeldLine(toWords(stringifyMemoryCategory(MemoryCategory(number))),
+                    bytes, os);
+  printHeldLine("lost between blocks", memory.getLostBytes(), os);
+  printHeldLine("together", memory.peakBytes, os);
+  if (memory.largest.empty())
+    return;
+  os << "\nthe largest in the arena at " << memory.getPlace() << ", bytes\n";
+  for (const LiveMemory &live : memory.largest) {
+    std::string what = live.name.empty() ? live.operation : live.name;
+    std::string where =
+        live.unit.empty() ? "" : " in " + live.unit + " " + live.direction;
+    os << llvm::formatv("       {0,-50} {1,13}  {2}\n", what + where,
+                        live.bytes,
+                        toWords(stringifyMemoryCategory(live.category)));
+  }
+}
+
 void mt::printText(const Report &report, llvm::raw_ostream &os) {
   os << "mesh ";
   if (report.mesh)
@@ -216,4 +246,6 @@ void mt::printText(const Report &report, llvm::raw_ostream &os) {
   printTotals("by direction, in a step", report.byDirection, os);
   printTotals("in a step", {{"all", report.total}}, os);
   printHeld(report, os);
+  if (report.memory)
+    printMemory(*report.memory, os);
 }

@@ -4,6 +4,7 @@
 
 #include "RunRanks.h"
 #include "mt/Conversion/Passes.h"
+#include "mt/Pipelines/Pipelines.h"
 #include "mt/Target/HostTarget.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -33,6 +34,7 @@ static Error lower(ModuleOp module) {
         return success();
       });
   PassManager manager(module.getContext());
+  buildSchedulePipeline(manager);
   buildHostPipeline(manager);
   if (failed(manager.run(module)))
     return makeError("lowering failed: " + messages);

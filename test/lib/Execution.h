@@ -1,6 +1,6 @@
 //===- Execution.h - compile a local module and run it ----------*- C++ -*-===//
 //
-//   auto step = ExecutableModule::compile(module);      // local phase
+//   auto step = ExecutableModule::compile(module);   // local or scheduled phase
 //   std::vector<RankBuffers> ranks = (*step)->makeBuffers("f");
 //   ranks[0][0] = Buffer::of<float>({1, 2, 3});
 //   if (auto error = (*step)->run("f", ranks)) ...
@@ -56,7 +56,8 @@ using RankBuffers = std::vector<Buffer>;
 
 class ExecutableModule {
 public:
-  /// Compiles a copy of `module`, whose functions are in the local phase, with
+  /// Compiles a copy of `module`, whose functions are in the local or the
+  /// scheduled phase, with
   /// the host pipeline. Diagnostics become the error's text.
   static llvm::Expected<std::unique_ptr<ExecutableModule>>
   compile(mlir::ModuleOp module, unsigned optimizationLevel = 3);

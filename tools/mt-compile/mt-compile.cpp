@@ -7,6 +7,7 @@
 #include "mt/Analysis/Report.h"
 #include "mt/Conversion/Passes.h"
 #include "mt/InitAll.h"
+#include "mt/Pipelines/MemoryBudget.h"
 #include "mt/Pipelines/Pipelines.h"
 #include "mt/Support/CommandLine.h"
 #include "mt/Support/OutputFile.h"
@@ -33,7 +34,9 @@ struct Arguments {
   std::string reduceType = "f32", recompute = "none", recomputeUnits;
   std::string units = "1";
   std::vector<std::string> rules;
-  std::string ruleFile;
+  std::string ruleFile, memoryBudget;
+  /// Of `memoryBudget`; none: what fits is not asked.
+  std::optional<int64_t> budgetBytes;
   int64_t microbatches = 1, zero = 0, minShardBytes = 0;
   bool sequenceParallel = false, wholeVocabulary = false, remarks = false;
   bool keepGathered = false;
@@ -58,15 +61,32 @@ static LogicalResult checkWord(StringRef flag, StringRef word,
               ", found '" + word + "'");
 }
 
+/// Whether the step is compiled as far as to where its memory is planned.
+static bool isScheduled(const Arguments &arguments) {
+  return arguments.stopAfter.empty() || arguments.stopAfter == "scheduled";
+}
+
+static LogicalResult checkBudget(Arguments &arguments) {
+  arguments.budgetBytes = parseBytes(arguments.memoryBudget);
+  if (!arguments.budgetBytes)
+    return fail("--memory-budget: expected a number of bytes as '80GiB' or "
+                "'16GB', found '" +
+                arguments.memoryBudget + "'");
+  if (!isScheduled(arguments))
+    return fail("--memory-budget: expected scheduled or nothing as "
+                "--stop-after beside it, found '" +
+                arguments.stopAfter + "'");
+  return success();
+}
+
 /// Flags that are wrong by themselves, or beside each other.
 static LogicalResult check(const CLI::App &app, Arguments &arguments) {
   if (arguments.input.empty())
     return fail("command line: expected MODULE, a file with a function "
                 "@forward, found none");
-  if (failed(checkWord(
-          "--stop-after", arguments.stopAfter,
-          {"annotated", "sharded", "differentiated", "placed", "local",
-           "scheduled"})) ||
+  if (failed(checkWord("--stop-after", arguments.stopAfter,
+                       {"annotated", "sharded", "differentiated", "placed",
+                        "local", "scheduled"})) ||
       failed(
           checkWord("--emit", arguments.emit, {"mlir", "llvm", "obj", "so"})) ||
       failed(checkWord("--report", arguments.report, {"text", "json"})))
@@ -106,6 +126,8 @@ static LogicalResult check(const CLI::App &app, Arguments &arguments) {
                          "--sharding-file", "--zero"})
     if (app.count(flag.str()) && arguments.mesh.empty())
       return fail(flag + ": expected --mesh beside it, found none");
+  if (app.count("--memory-budget") && failed(checkBudget(arguments)))
+    return failure();
   if (!arguments.stopAfter.empty() && !arguments.emit.empty() &&
       arguments.emit != "mlir")
     return fail("--emit: expected mlir beside --stop-after, found '" +
@@ -182,9 +204,13 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
   app.add_option("--stop-after", arguments.stopAfter,
                  "write the module of a phase: annotated, sharded, "
                  "differentiated, placed, local or scheduled");
+  app.add_option("--memory-budget", arguments.memoryBudget,
+                 "bytes of memory on a rank, as 80GiB or 16GB: a step that "
+                 "needs more is refused, with the options that would help");
   app.add_option("--emit", arguments.emit, "mlir, llvm, obj or so (so)");
   app.add_option("--report", arguments.report,
-                 "print every collective: text or json");
+                 "print every collective, and the peak of memory: text or "
+                 "json");
   app.add_flag("--remarks", arguments.remarks,
                "say why layouts and collectives are what they are");
   try {
@@ -308,15 +334,13 @@ static LogicalResult writeCode(ModuleOp module, const Arguments &arguments) {
   }));
 }
 
-static LogicalResult printReport(ModuleOp module, const Arguments &arguments) {
-  Report report = buildReport(module);
+static void printReport(const Report &report, const Arguments &arguments) {
   if (arguments.remarks)
     emitRemarks(report);
   if (arguments.report == "json")
     llvm::outs() << llvm::formatv("{0:2}\n", llvm::json::Value(toJson(report)));
   else if (arguments.report == "text")
     printText(report, llvm::outs());
-  return success();
 }
 
 template <typename BuildFn>
@@ -341,9 +365,9 @@ static LogicalResult readRules(const Arguments &arguments, std::string &rules) {
   return success();
 }
 
-/// From a forward function to the local phase, or to where the user stops.
-static LogicalResult shard(ModuleOp module, const Arguments &arguments) {
-  PipelineOptions options;
+/// The options of the pipeline that the flags ask for.
+static LogicalResult setOptions(ModuleOp module, const Arguments &arguments,
+                                PipelineOptions &options) {
   std::string rules;
   if (failed(readRules(arguments, rules)))
     return failure();
@@ -364,38 +388,84 @@ static LogicalResult shard(ModuleOp module, const Arguments &arguments) {
   options.sequenceParallel = arguments.sequenceParallel;
   options.vocabularyParallel = !arguments.wholeVocabulary;
   options.remarks = arguments.remarks;
+  options.stopAfter =
+      arguments.stopAfter.empty() ? "scheduled" : arguments.stopAfter;
   if (arguments.mesh.empty() && !options.annotated &&
       llvm::is_contained({"annotated", "sharded"}, arguments.stopAfter))
     return fail("--stop-after: expected differentiated, placed, local or "
                 "scheduled of a step without a mesh, found '" +
                 arguments.stopAfter + "'");
-  bool reports = !arguments.report.empty() || arguments.remarks;
-  if (reports &&
-      (arguments.stopAfter.empty() ||
-       llvm::is_contained({"placed", "local", "scheduled"},
-                          arguments.stopAfter))) {
-    options.stopAfter = "placed";
-    if (failed(runPasses(
-            module,
-            [&](PassManager &manager) { buildPipeline(manager, options); })) ||
-        failed(printReport(module, arguments)))
-      return failure();
-    if (arguments.stopAfter == "placed")
-      return success();
-    return runPasses(module, [&](PassManager &manager) {
-      buildPartitionPipeline(manager, options);
-      if (arguments.stopAfter == "scheduled")
-        buildSchedulePipeline(manager);
-    });
-  }
-  options.stopAfter =
-      arguments.stopAfter.empty() ? "scheduled" : arguments.stopAfter;
-  return runPasses(
-      module, [&](PassManager &manager) { buildPipeline(manager, options); });
+  return success();
 }
 
-/// From a module as the user has it to the local phase, or to where the user
-/// stops.
+/// Collectives and layouts are those of the placed phase, memory that of the
+/// scheduled phase.
+static LogicalResult shardAndReport(ModuleOp module, const Arguments &arguments,
+                                    PipelineOptions &options) {
+  std::string last = options.stopAfter;
+  options.stopAfter = "placed";
+  if (failed(runPasses(module, [&](PassManager &manager) {
+        buildPipeline(manager, options);
+      })))
+    return failure();
+  options.stopAfter = last;
+  // The report points to its ops.
+  OwningOpRef<ModuleOp> placed = module.clone();
+  Report report = buildReport(*placed);
+  if (last != "placed" && failed(runPasses(module, [&](PassManager &manager) {
+        buildPartitionPipeline(manager, options);
+        if (last != "local")
+          buildSchedulePipeline(manager);
+      })))
+    return failure();
+  if (isScheduled(arguments)) {
+    auto memory = buildMemoryReport(module);
+    if (failed(memory))
+      return failure();
+    report.memory = std::move(*memory);
+  }
+  printReport(report, arguments);
+  return success();
+}
+
+/// From a forward function to the scheduled phase, or to where the user stops.
+static LogicalResult shard(ModuleOp module, const Arguments &arguments) {
+  PipelineOptions options;
+  if (failed(setOptions(module, arguments, options)))
+    return failure();
+  OwningOpRef<ModuleOp> input;
+  if (arguments.budgetBytes)
+    input = module.clone();
+  bool reports = !arguments.report.empty() || arguments.remarks;
+  bool isPlaced = !llvm::is_contained(
+      {"annotated", "sharded", "differentiated"}, arguments.stopAfter);
+  if (failed(reports && isPlaced ? shardAndReport(module, arguments, options)
+                                 : runPasses(module, [&](PassManager &manager) {
+                                     buildPipeline(manager, options);
+                                   })))
+    return failure();
+  if (!arguments.budgetBytes)
+    return success();
+  return checkMemoryBudget(module, *arguments.budgetBytes, *input, options);
+}
+
+/// From the entries of a step to the scheduled phase.
+static LogicalResult schedule(ModuleOp module, const Arguments &arguments) {
+  if (!isScheduled(arguments))
+    return success();
+  if (failed(runPasses(module, [](PassManager &manager) {
+        manager.addPass(createVerifyPhase({"local"}));
+        buildSchedulePipeline(manager);
+      })))
+    return failure();
+  if (!arguments.budgetBytes)
+    return success();
+  return checkMemoryBudget(module, *arguments.budgetBytes, ModuleOp(),
+                           PipelineOptions());
+}
+
+/// From a module as the user has it to the scheduled phase, or to where the
+/// user stops.
 static LogicalResult shardIfForward(ModuleOp module,
                                     const Arguments &arguments) {
   auto has = [&](StringRef name) {
@@ -411,7 +481,7 @@ static LogicalResult shardIfForward(ModuleOp module,
   if (!arguments.mesh.empty())
     return fail("--mesh: expected a module with a function @" + forwardName +
                 ", found one that is partitioned");
-  return success();
+  return schedule(module, arguments);
 }
 
 static OwningOpRef<ModuleOp> parseModule(MLIRContext &context,
@@ -443,8 +513,6 @@ static LogicalResult compile(MLIRContext &context, const Arguments &arguments) {
   if (!arguments.stopAfter.empty())
     return checked(writeOutput(arguments.output, printModule));
   if (failed(runPasses(*module, [](PassManager &manager) {
-        manager.addPass(createVerifyPhase({"local"}));
-        buildSchedulePipeline(manager);
         buildHostPipeline(manager);
       })))
     return failure();

@@ -9,6 +9,7 @@
 #ifndef MT_ANALYSIS_REPORT_H
 #define MT_ANALYSIS_REPORT_H
 
+#include "mt/Analysis/MemoryReport.h"
 #include "mt/IR/Mt.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -65,6 +66,8 @@ struct Report {
   std::vector<SavedActivations> saved;
   Total total;
   std::map<std::string, Total> byKind, byAxes, byUnit, byDirection;
+  /// From the scheduled phase on.
+  std::optional<MemoryReport> memory;
 };
 
 /// Collectives over one device are left out: they are no launches.
@@ -86,7 +89,11 @@ std::string getUserLayout(ShardingAttr sharding);
 int64_t getMicrobatches(mlir::ModuleOp module);
 
 llvm::json::Object toJson(const ReportedCollective &collective);
+llvm::json::Object toJson(const MemoryReport &memory);
 llvm::json::Object toJson(const Report &report);
+
+/// `model.mlir:12:3`, or the name that the importer gave.
+std::string toString(mlir::Location location);
 
 /// A table with equal layers folded into one.
 void printText(const Report &report, llvm::raw_ostream &os);
