@@ -28,6 +28,8 @@ std::optional<int32_t> mt::getDtype(Type type) {
   return std::nullopt;
 }
 
+bool mt::isStarted(CollectiveOpInterface op) { return op->hasAttr("async"); }
+
 namespace {
 
 /// The arrays of sizes of one call, in the order in which abi.def takes them.
@@ -138,6 +140,7 @@ Value CollectiveCallBuilder::buildGroupIndex(ArrayRef<int32_t> axes) {
 Value CollectiveCallBuilder::build(CollectiveOpInterface op, ValueRange inputs,
                                    ValueRange outputs) {
   SmallVector<Value> arguments{context, integer(step.getId(op)),
+                               integer32(isStarted(op)),
                                integer(step.getGroup(op.getAxes()))};
   auto type = cast<RankedTensorType>(op->getOperand(0).getType());
   arguments.push_back(integer32(*getDtype(type.getElementType())));
@@ -166,4 +169,11 @@ Value CollectiveCallBuilder::build(CollectiveOpInterface op, ValueRange inputs,
   LLVM::LLVMFuncOp callee =
       declareRuntime(module, ("mt_" + op->getName().stripDialect()).str());
   return LLVM::CallOp::create(b, callee, arguments).getResult();
+}
+
+Value CollectiveCallBuilder::buildWait(CollectiveOpInterface started) {
+  LLVM::LLVMFuncOp callee = declareRuntime(module, "mt_wait");
+  return LLVM::CallOp::create(b, callee,
+                              ValueRange{context, integer(step.getId(started))})
+      .getResult();
 }

@@ -19,9 +19,13 @@ public:
                         const StepCollectives &step, mlir::Value context,
                         int64_t maxTensors);
 
-  /// The call of `op`: what it returns, 0 if all is well.
+  /// The call of `op`: what it returns, 0 if all is well. Where the op is
+  /// started, inputs and outputs are the runtime's up to the call of
+  /// `buildWait`.
   mlir::Value build(CollectiveOpInterface op, mlir::ValueRange inputs,
                     mlir::ValueRange outputs);
+  /// The call that waits for `started`: what it returns, 0 if all is well.
+  mlir::Value buildWait(CollectiveOpInterface started);
   /// The rank's index in its group of `axes`.
   mlir::Value buildGroupIndex(llvm::ArrayRef<int32_t> axes);
 
@@ -37,6 +41,10 @@ private:
   mlir::Value context;
   mlir::Value inputArray, outputArray;
 };
+
+/// Whether the program goes on when `op` has been started, and waits for it
+/// later.
+bool isStarted(CollectiveOpInterface op);
 
 /// The number of `type` among mt_dtype (abi.h); none for types that do not
 /// cross the border.

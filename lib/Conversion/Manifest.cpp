@@ -2,6 +2,7 @@
 
 #include "Manifest.h"
 
+#include "CollectiveCalls.h"
 #include "StepCollectives.h"
 #include "mt/Conversion/Passes.h"
 #include "mt/abi.h"
@@ -301,7 +302,8 @@ Object ManifestBuilder::describeCollective(CollectiveOpInterface op,
       {"executions", getExecutions(module, entry)},
       {"reason", ""},
       {"operation", ""},
-      {"entry", entry.getName()}};
+      {"entry", entry.getName()},
+      {"started", isStarted(op)}};
   int64_t localBytes = 0;
   for (mlir::Value operand : op->getOperands())
     localBytes += getLocalBytes(operand.getType());

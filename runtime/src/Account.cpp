@@ -16,19 +16,21 @@ namespace {
 
 struct Total {
   int64_t launches = 0, predicted = 0, counted = 0;
-  double seconds = 0;
+  double seconds = 0, exposedSeconds = 0;
 
   void add(const AccountEntry &entry) {
     launches += entry.launches;
     predicted += entry.predictedBytes;
     counted += entry.bytes;
     seconds += entry.seconds;
+    exposedSeconds += entry.exposedSeconds;
   }
   void add(const Total &other) {
     launches += other.launches;
     predicted += other.predicted;
     counted += other.counted;
     seconds += other.seconds;
+    exposedSeconds += other.exposedSeconds;
   }
 };
 
@@ -98,17 +100,18 @@ void printTable(std::ostream &stream, const char *first, const char *second,
     secondWidth = std::max(secondWidth, int(row.second.size()));
   }
   char text[512];
-  std::snprintf(text, sizeof text, "%-*s  %-*s %10s %16s %16s %10s\n", width,
-                first, secondWidth, second, "launches", "predicted bytes",
-                "counted bytes", "seconds");
+  std::snprintf(text, sizeof text, "%-*s  %-*s %10s %16s %16s %10s %10s\n",
+                width, first, secondWidth, second, "launches",
+                "predicted bytes", "counted bytes", "time", "exposed");
   stream << text;
   for (const Row &row : rows) {
     std::snprintf(text, sizeof text,
-                  "%-*s  %-*s %10lld %16lld %16lld %10.4f%s\n", width,
+                  "%-*s  %-*s %10lld %16lld %16lld %10.4f %10.4f%s\n", width,
                   row.first.c_str(), secondWidth, row.second.c_str(),
                   static_cast<long long>(row.total.launches),
                   static_cast<long long>(row.total.predicted),
                   static_cast<long long>(row.total.counted), row.total.seconds,
+                  row.total.exposedSeconds,
                   row.total.predicted == row.total.counted ? "" : "  differ");
     stream << text;
   }
@@ -139,6 +142,7 @@ void Account::add(const CollectiveCount *counts) {
     if (isFarther(counts[i].bytes, entry.bytes, entry.predictedBytes))
       entry.bytes = counts[i].bytes;
     entry.seconds += counts[i].seconds / double(ranks);
+    entry.exposedSeconds += counts[i].exposedSeconds / double(ranks);
   }
 }
 
@@ -179,7 +183,9 @@ std::string Account::json() const {
                            {"launches", list[i].launches},
                            {"predicted_bytes", list[i].predictedBytes},
                            {"counted_bytes", list[i].bytes},
-                           {"seconds", list[i].seconds}});
+                           {"started", info.started},
+                           {"seconds", list[i].seconds},
+                           {"exposed_seconds", list[i].exposedSeconds}});
   }
   return Json{{"steps", steps}, {"collectives", collectives}}.dump(
       -1, ' ', false, Json::error_handler_t::replace);

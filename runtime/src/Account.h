@@ -18,7 +18,7 @@ struct AccountEntry {
   /// prediction.
   int64_t launches = 0, bytes = 0;
   /// Mean over the ranks.
-  double seconds = 0;
+  double seconds = 0, exposedSeconds = 0;
 };
 
 /// What all ranks counted, by the manifest's ids.

@@ -35,6 +35,16 @@ std::string describeCollective(const CollectiveInfo &info) {
          std::to_string(info.executions) + " times a step";
 }
 
+/// As the command line has it.
+std::string describeNetwork(const std::optional<Network> &network) {
+  if (!network)
+    return "none";
+  char text[96];
+  std::snprintf(text, sizeof text, "bandwidth=%g,latency=%g",
+                network->bytesPerSecond, network->latencySeconds);
+  return text;
+}
+
 Json describeOptions(const JobOptions &options) {
   const Hyperparameters &h = options.hyperparameters;
   return {{"--init", options.init},
@@ -55,7 +65,8 @@ Json describeOptions(const JobOptions &options) {
           {"--max-shard-bytes", options.maxShardBytes},
           {"--save-gradients", options.saveGradients},
           {"--trace", options.trace},
-          {"--collectives", options.collectives}};
+          {"--collectives", options.collectives},
+          {"--network", describeNetwork(options.network)}};
 }
 
 /// A value without the quotes of a string.

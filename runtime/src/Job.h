@@ -68,8 +68,9 @@ struct StepResult {
   double loss, gradientNorm, validTokens, seconds;
 };
 
-/// The program of one rank, from allocation to the last file.
-void runRank(Job &job, Communicator &communicator);
+/// The program of one rank, from allocation to the last file. Ends the job
+/// where it fails.
+void runRank(Job &job, Communicator &backend);
 
 /// What trainer_state.json says after `steps` steps.
 TrainerState stateAfter(const Job &job, int64_t steps);

@@ -76,6 +76,14 @@ void checkRanks(const Job &job, const Transport &transport) {
                 std::to_string(transport.ranks()));
 }
 
+void checkThreads(const Job &job, const Transport &transport) {
+  if (job.manifest.startsCollectives() && !transport.maySwitchThreads())
+    throw Error(job.options.step +
+                ": expected an MPI that threads may use in turn "
+                "(MPI_THREAD_SERIALIZED), for the collectives that the step "
+                "starts, found one for a single thread");
+}
+
 /// Ends the job on every rank unless all had the same set-up.
 void agree(Transport &transport, ProcessCommunicator &communicator,
            const std::string &setUp) {
@@ -99,6 +107,7 @@ void mt::runtime::runLaunchedJob(const JobOptions &asked) {
   try {
     job = new Job(options);
     checkRanks(*job, transport);
+    checkThreads(*job, transport);
     setUp =
         describeSetUp(job->options, job->manifest, job->step.manifestText());
   } catch (const std::exception &error) {

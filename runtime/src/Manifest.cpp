@@ -205,6 +205,7 @@ CollectiveInfo parseCollective(const JsonNode &node, size_t index,
   info.reason = node["reason"].string();
   info.operation = node["operation"].string();
   info.entry = node["entry"].string();
+  info.started = node["started"].boolean();
   info.text = info.kind + " " + std::to_string(index) + " over {" +
               info.axesText() + "} (" + info.unit + ", " + info.direction + ")";
   return info;
@@ -224,6 +225,11 @@ std::vector<std::string> Manifest::collectiveTexts() const {
   for (const CollectiveInfo &info : collectives)
     texts.push_back(info.text);
   return texts;
+}
+
+bool Manifest::startsCollectives() const {
+  return std::any_of(collectives.begin(), collectives.end(),
+                     [](const CollectiveInfo &info) { return info.started; });
 }
 
 const char *mt::runtime::roleName(Role role) {

@@ -107,6 +107,8 @@ struct CollectiveInfo {
   /// In one step.
   int64_t executions;
   std::string reason, operation, entry;
+  /// Whether the rank goes on and waits for it later.
+  bool started;
 
   /// `dp, tp`.
   std::string axesText() const;
@@ -130,6 +132,8 @@ struct Manifest {
   int64_t only(Role role) const;
   /// The texts of the collectives, by id.
   std::vector<std::string> collectiveTexts() const;
+  /// Whether any of them is started.
+  bool startsCollectives() const;
   /// Bytes that every rank allocates: its buffers and the larger arena.
   int64_t bytesPerRank() const;
 };

@@ -1,6 +1,7 @@
 //===- RankProgram.cpp - what one rank does from start to end -------------===//
 
-#include "Job.h"
+#include "RankCommunicator.h"
+#include "comm/Guarded.h"
 #include "host/Context.h"
 
 #include <chrono>
@@ -25,9 +26,9 @@ Memory allocate(int64_t bytes) {
 /// ends the job.
 class RankProgram {
 public:
-  RankProgram(Job &job, Communicator &inner)
-      : job(job), manifest(job.manifest), rank(inner.rank()),
-        recorder(*job.recorders[size_t(rank)]), communicator(inner, recorder),
+  RankProgram(Job &job, Communicator &communicator, Recorder &recorder)
+      : job(job), manifest(job.manifest), rank(communicator.rank()),
+        recorder(recorder), communicator(communicator),
         memory(job.memory[size_t(rank)]), context{&communicator} {}
 
   void run();
@@ -63,7 +64,7 @@ private:
   const Manifest &manifest;
   int64_t rank;
   Recorder &recorder;
-  RecordingCommunicator communicator;
+  Communicator &communicator;
   RankMemory &memory;
   mt_context context;
 };
@@ -258,8 +259,7 @@ void RankProgram::trace() {
 /// Rank 0 learns what all counted, and reports it.
 void RankProgram::account() {
   Account account(manifest, recorder.steps, communicator.ranks());
-  // Nothing is counted while it is read.
-  std::vector<CollectiveCount> counts = recorder.counts;
+  std::vector<CollectiveCount> counts = recorder.counts();
   counts.emplace_back();
   communicator.collect("counting collectives", 0, counts.data(),
                        int64_t(counts.size() * sizeof(CollectiveCount)),
@@ -293,6 +293,12 @@ void RankProgram::run() {
 
 } // namespace
 
-void mt::runtime::runRank(Job &job, Communicator &communicator) {
-  RankProgram(job, communicator).run();
+void mt::runtime::runRank(Job &job, Communicator &backend) {
+  Recorder &recorder = *job.recorders[size_t(backend.rank())];
+  RankCommunicator communicator(job, backend, recorder);
+  // Guarded here, while the communicator is there: what the program throws is
+  // to end the job before calls that are under way keep it.
+  runGuarded(communicator.outermost(), [&](Communicator &outermost) {
+    RankProgram(job, outermost, recorder).run();
+  });
 }

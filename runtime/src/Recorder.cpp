@@ -38,10 +38,21 @@ void Recorder::add(Span::Kind kind, int64_t id, Clock::time_point begin) {
 
 void Recorder::addCall(const Collective &call, int64_t members,
                        Clock::time_point begin) {
-  CollectiveCount &count = counts[size_t(call.id)];
+  std::lock_guard<std::mutex> lock(mutex);
+  CollectiveCount &count = countsById[size_t(call.id)];
   ++count.launches;
   count.bytes += ringBytes(call, members);
   count.seconds += secondsBetween(begin, Clock::now());
+}
+
+void Recorder::addExposed(int64_t id, Clock::time_point begin) {
+  std::lock_guard<std::mutex> lock(mutex);
+  countsById[size_t(id)].exposedSeconds += secondsBetween(begin, Clock::now());
+}
+
+std::vector<CollectiveCount> Recorder::counts() const {
+  std::lock_guard<std::mutex> lock(mutex);
+  return countsById;
 }
 
 std::vector<Span> Recorder::takeSpans() {
@@ -52,19 +63,38 @@ std::vector<Span> Recorder::takeSpans() {
 }
 
 void RecordingCommunicator::run(const Collective &call) {
-  if (call.id < 0 || size_t(call.id) >= recorder.counts.size())
+  if (!recorder.knows(call.id))
     return inner.run(call);
   Recorder::Clock::time_point start = Recorder::Clock::now();
   AtEnd record([&](Recorder::Clock::time_point begin) {
-    recorder.add(Span::Call, call.id, begin);
+    // Of the two that a call may pass one adds the span.
+    if (call.isStarted)
+      recorder.add(Span::StartedCall, call.id, begin);
+    else if (records != Records::Calls)
+      recorder.add(Span::Call, call.id, begin);
   });
   inner.run(call);
-  recorder.addCall(call, inner.groupSize(call.group), start);
+  if (records != Records::HeldUp)
+    recorder.addCall(call, inner.groupSize(call.group), start);
+  if (records != Records::Calls)
+    recorder.addExposed(call.id, start);
+}
+
+void RecordingCommunicator::wait(int64_t id) {
+  if (!recorder.knows(id))
+    return inner.wait(id);
+  Recorder::Clock::time_point start = Recorder::Clock::now();
+  AtEnd record([&](Recorder::Clock::time_point begin) {
+    recorder.add(Span::StartedWait, id, begin);
+  });
+  inner.wait(id);
+  recorder.addExposed(id, start);
 }
 
 void RecordingCommunicator::barrier(const char *place, int64_t id, bool timed) {
   AtEnd record([&](Recorder::Clock::time_point begin) {
-    recorder.add(Span::Wait, id, begin);
+    if (records != Records::Calls)
+      recorder.add(Span::Wait, id, begin);
   });
   inner.barrier(place, id, timed);
 }
@@ -73,7 +103,8 @@ void RecordingCommunicator::collect(const char *place, int64_t id,
                                     const void *data, int64_t bytes,
                                     const CollectFn &consume) {
   AtEnd record([&](Recorder::Clock::time_point begin) {
-    recorder.add(Span::Wait, id, begin);
+    if (records != Records::Calls)
+      recorder.add(Span::Wait, id, begin);
   });
   inner.collect(place, id, data, bytes, consume);
 }

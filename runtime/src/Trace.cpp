@@ -28,13 +28,17 @@ std::string line(const Json &event) {
   return event.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// A name of a process or of a track.
-std::string nameLine(const char *kind, int64_t rank, const std::string &name) {
+/// What is said of a process or of a track.
+std::string metaLine(const char *kind, int64_t track, const Json &arguments) {
   return line({{"name", kind},
                {"ph", "M"},
                {"pid", 0},
-               {"tid", rank},
-               {"args", {{"name", name}}}});
+               {"tid", track},
+               {"args", arguments}});
+}
+
+std::string nameLine(const char *kind, int64_t track, const std::string &name) {
+  return metaLine(kind, track, {{"name", name}});
 }
 
 } // namespace
@@ -53,10 +57,24 @@ void TraceFile::open() {
     throw Error(path + ": expected a file that can be written, found: " +
                 std::strerror(errno));
   std::string text = opening + nameLine("process_name", 0, "mt-run");
-  for (int64_t rank = 0; rank < manifest.mesh.ranks(); ++rank)
+  int64_t ranks = manifest.mesh.ranks();
+  for (int64_t rank = 0; rank < ranks; ++rank)
     text +=
         ",\n" + nameLine("thread_name", rank, "rank " + std::to_string(rank));
+  // The second track of a rank is shown below its first.
+  for (int64_t rank = 0; manifest.startsCollectives() && rank < ranks; ++rank) {
+    text += ",\n" + nameLine("thread_name", startedTrack(rank),
+                             "rank " + std::to_string(rank) + " started");
+    text +=
+        ",\n" + metaLine("thread_sort_index", rank, {{"sort_index", 2 * rank}});
+    text += ",\n" + metaLine("thread_sort_index", startedTrack(rank),
+                             {{"sort_index", 2 * rank + 1}});
+  }
   write(text);
+}
+
+int64_t TraceFile::startedTrack(int64_t rank) const {
+  return manifest.mesh.ranks() + rank;
 }
 
 /// Writes what closes the file with it, so that it is whole at once.
@@ -72,6 +90,23 @@ void TraceFile::write(std::string text) {
     done += size_t(std::max<ssize_t>(written, 0));
   }
   end += size;
+}
+
+/// `all_gather {tp}`.
+std::string TraceFile::name(int64_t collective) const {
+  const CollectiveInfo &info = manifest.collectives[size_t(collective)];
+  return info.kind + " {" + info.axesText() + "}";
+}
+
+Json TraceFile::arguments(int64_t collective) const {
+  const CollectiveInfo &info = manifest.collectives[size_t(collective)];
+  return {{"id", collective},
+          {"unit", info.unit},
+          {"direction", info.direction},
+          {"reason", info.reason},
+          {"operation", info.operation},
+          {"payload_bytes", info.payloadBytes},
+          {"bytes", info.ringBytes}};
 }
 
 std::string TraceFile::event(int64_t rank, const Span &span) const {
@@ -97,19 +132,18 @@ std::string TraceFile::event(int64_t rank, const Span &span) const {
     event["name"] = "wait for all";
     event["cat"] = "wait";
     break;
-  case Span::Call: {
-    const CollectiveInfo &info = manifest.collectives[size_t(span.id)];
-    event["name"] = info.kind + " {" + info.axesText() + "}";
-    event["cat"] = "collective";
-    event["args"] = {{"id", span.id},
-                     {"unit", info.unit},
-                     {"direction", info.direction},
-                     {"reason", info.reason},
-                     {"operation", info.operation},
-                     {"payload_bytes", info.payloadBytes},
-                     {"bytes", info.ringBytes}};
+  case Span::StartedWait:
+    event["name"] = "wait for " + name(span.id);
+    event["cat"] = "wait";
     break;
-  }
+  case Span::StartedCall:
+    event["tid"] = startedTrack(rank);
+    [[fallthrough]];
+  case Span::Call:
+    event["name"] = name(span.id);
+    event["cat"] = "collective";
+    event["args"] = arguments(span.id);
+    break;
   }
   return line(event);
 }

@@ -12,7 +12,8 @@
 namespace mt::runtime {
 
 /// A file of Chrome's trace events (Perfetto reads them too), one track a rank,
-/// one event a line. It is whole after each addition, however the job ends.
+/// a second one for what it has started, one event a line. It is whole after
+/// each addition, however the job ends.
 class TraceFile {
 public:
   /// Does not touch the file before the first addition.
@@ -26,6 +27,9 @@ public:
 private:
   void open();
   void write(std::string text);
+  int64_t startedTrack(int64_t rank) const;
+  std::string name(int64_t collective) const;
+  nlohmann::ordered_json arguments(int64_t collective) const;
   std::string event(int64_t rank, const Span &span) const;
 
   std::string path;

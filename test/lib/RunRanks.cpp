@@ -2,7 +2,9 @@
 
 #include "RunRanks.h"
 
+#include "comm/Guarded.h"
 #include "comm/LocalWorld.h"
+#include "comm/StartedCalls.h"
 #include "host/Context.h"
 #include "mt/error.h"
 
@@ -40,16 +42,20 @@ private:
 
 } // namespace
 
-static void runRank(mt_entry entry, runtime::Communicator &communicator,
+static void runRank(mt_entry entry, runtime::Communicator &backend,
                     const RankCall &call) {
   Arena arena(call.arenaBytes);
-  mt_context context{&communicator};
-  int32_t status = entry(&context, call.buffers.data(), arena.getData());
-  if (status != 0)
-    throw runtime::JobEnded();
-  if (arena.isOverrun())
-    throw runtime::Error("expected an entry that stays inside its arena, "
-                         "found bytes written behind it");
+  // Compiled code may start collectives.
+  runtime::StartedCalls calls(backend);
+  runtime::runGuarded(calls, [&](runtime::Communicator &communicator) {
+    mt_context context{&communicator};
+    int32_t status = entry(&context, call.buffers.data(), arena.getData());
+    if (status != 0)
+      throw runtime::JobEnded();
+    if (arena.isOverrun())
+      throw runtime::Error("expected an entry that stays inside its arena, "
+                           "found bytes written behind it");
+  });
 }
 
 std::string

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
+#include <sstream>
 
 using namespace mt::runtime;
 
@@ -55,6 +56,35 @@ template <typename T> T parseInteger(const IntegerFlag &flag) {
   return value;
 }
 
+/// `bandwidth=BYTES_PER_SECOND,latency=SECONDS`, in any order.
+Network parseNetwork(const std::string &text) {
+  auto refuse = [&](const std::string &found) {
+    throw Error("--network: expected bandwidth=BYTES_PER_SECOND,latency=SECONDS"
+                ", found " +
+                found);
+  };
+  Network network{-1, -1};
+  NumberFlag bandwidth{
+      "--network: bandwidth", "", &network.bytesPerSecond, 1, 1e18,
+      "in [1, 1e18)"};
+  NumberFlag latency{"--network: latency", "", &network.latencySeconds, 0, 10,
+                     "in [0, 10)"};
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    size_t equals = part.find('=');
+    std::string name = part.substr(0, equals);
+    if (equals == std::string::npos ||
+        (name != "bandwidth" && name != "latency"))
+      refuse("'" + part + "'");
+    NumberFlag &number = name == "latency" ? latency : bandwidth;
+    number.text = part.substr(equals + 1);
+    *number.value = parseNumber(number);
+  }
+  if (network.bytesPerSecond < 0 || network.latencySeconds < 0)
+    refuse("'" + text + "'");
+  return network;
+}
+
 /// The library's messages, on one line and lower case.
 std::string oneLine(std::string text) {
   for (char &c : text)
@@ -84,6 +114,7 @@ struct Flags {
                         1};
   IntegerFlag maxShardBytes{"--max-shard-bytes",
                             "largest file of weights (5000000000)", 1};
+  std::string network;
   bool inspect = false;
 };
 
@@ -139,6 +170,9 @@ void declare(CLI::App &app, JobOptions &options, Flags &flags) {
   app.add_flag("--collectives", options.collectives,
                "at the end, print bytes and time of all collectives, beside "
                "the bytes predicted");
+  app.add_option("--network", flags.network,
+                 "bandwidth=BYTES_PER_SECOND,latency=SECONDS: collectives take "
+                 "as much longer as they would over such a network");
   app.add_flag("--inspect", flags.inspect,
                "print the step's manifest and exit");
 }
@@ -161,6 +195,8 @@ void convert(const CLI::App &app, const Flags &flags, JobOptions &options) {
     options.steps = parseInteger<int64_t>(flags.steps);
   if (app.count(flags.seed.name))
     options.seed = parseInteger<uint64_t>(flags.seed);
+  if (app.count("--network"))
+    options.network = parseNetwork(flags.network);
   if (flags.endOfDocument.text == "none")
     options.endOfDocument = -1;
   else if (app.count(flags.endOfDocument.name))

@@ -8,7 +8,7 @@
 //                                      one function an entry of the manifest
 //
 // and calls only what abi.def lists. An entry returns 0, or what the collective
-// returned that ended it.
+// or wait returned that ended it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#define MT_ABI_VERSION 1
+#define MT_ABI_VERSION 2
 
 #ifdef __cplusplus
 extern "C" {

@@ -10,7 +10,12 @@
 //     and the same program gives the same result again;
 //   * members that meet with different calls, a member that does not come
 //     within the timeout, and a rank that fails each end the job on every rank
-//     with one message; nothing waits for ever.
+//     with one message; nothing waits for ever;
+//   * one thread at a time makes calls, not always the same; fail() and what
+//     asks for ranks and groups may come from another thread meanwhile.
+//
+// Backends know calls that return when they are done. StartedCalls stands
+// before one where calls are started, and waited for later.
 //
 //===----------------------------------------------------------------------===//
 
@@ -62,6 +67,8 @@ struct Collective {
   const int64_t *sources = nullptr;
   /// Where the driver is, for messages: "the end of step 3".
   const char *place = "";
+  /// Whether the rank goes on at once, and waits for the call later.
+  bool isStarted = false;
   /// Whether members that do not come within the timeout end the job. Not so
   /// where waiting is legitimate: reading a checkpoint, writing one.
   bool timed = true;
@@ -84,6 +91,13 @@ public:
   /// over, Error when the call itself is malformed.
   virtual void run(const Collective &call) = 0;
 
+  /// Queues one of the collectives of abi.def and returns: its inputs and
+  /// outputs belong to the communicator until wait() comes back for its id.
+  virtual void start(const Collective &call);
+  /// Waits for a collective that has been started. Both throw as run() does,
+  /// also for a call that was started before and has failed since.
+  virtual void wait(int64_t id);
+
   /// Waits for all ranks to come to `place`, the `id`-th of its kind.
   virtual void barrier(const char *place, int64_t id, bool timed) = 0;
 
@@ -92,7 +106,8 @@ public:
   virtual void collect(const char *place, int64_t id, const void *data,
                        int64_t bytes, const CollectFn &consume) = 0;
 
-  /// Ends the job on every rank. The first message is the one reported.
+  /// Ends the job on every rank. The first message is the one reported. A call
+  /// of this rank that is under way on another thread leaves with JobEnded.
   virtual void fail(const std::string &message) = 0;
 };
 

@@ -33,6 +33,12 @@ struct Hyperparameters {
   double clipNorm = 1.0;
 };
 
+/// A network that collectives are slowed down to: each takes `latencySeconds`
+/// and its bytes' time more.
+struct Network {
+  double bytesPerSecond, latencySeconds;
+};
+
 struct JobOptions {
   std::string step;
   /// Folder or file of safetensors; empty: initial values from the seed.
@@ -66,6 +72,8 @@ struct JobOptions {
   std::string trace;
   /// Whether to print the counted traffic at the end, beside the predicted.
   bool collectives = false;
+  /// Nothing: collectives take what they take in memory.
+  std::optional<Network> network;
   /// Where progress and warnings go; must not be null.
   std::ostream *progress = nullptr;
   std::ostream *warnings = nullptr;

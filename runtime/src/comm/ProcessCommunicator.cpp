@@ -78,6 +78,7 @@ int64_t ProcessCommunicator::groupSize(int64_t group) const {
 }
 
 void ProcessCommunicator::run(const Collective &call) {
+  std::lock_guard<std::mutex> lock(inUse);
   checkCall(call, groupSize(call.group));
   meet(call, 0);
   if (call.kind == CollectiveKind::AllReduce ||
@@ -88,6 +89,7 @@ void ProcessCommunicator::run(const Collective &call) {
 }
 
 void ProcessCommunicator::barrier(const char *place, int64_t id, bool timed) {
+  std::lock_guard<std::mutex> lock(inUse);
   Collective call;
   call.id = id;
   call.place = place;
@@ -98,6 +100,7 @@ void ProcessCommunicator::barrier(const char *place, int64_t id, bool timed) {
 void ProcessCommunicator::collect(const char *place, int64_t id,
                                   const void *data, int64_t bytes,
                                   const CollectFn &consume) {
+  std::lock_guard<std::mutex> lock(inUse);
   Collective call;
   call.kind = CollectiveKind::Collect;
   call.id = id;

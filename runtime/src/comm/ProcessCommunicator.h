@@ -24,8 +24,10 @@
 #include "PeerWatch.h"
 #include "mt/communicator.h"
 
+#include <atomic>
 #include <list>
 #include <memory>
+#include <mutex>
 
 namespace mt::runtime {
 
@@ -125,6 +127,10 @@ private:
   /// Memory that data is put together in, kept between calls.
   std::vector<std::vector<char>> buffers;
 
+  /// Held by the thread that uses the transport. A thread that fails this rank
+  /// meanwhile asks for it, and the call under way leaves.
+  std::mutex inUse;
+  std::atomic<bool> isFailing{false};
   std::string reason;
   /// Whether the reporter has told this rank of the end.
   bool isTold = false;

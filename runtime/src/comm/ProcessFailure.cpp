@@ -84,6 +84,8 @@ void ProcessCommunicator::endJob(const std::string &message) {
 }
 
 void ProcessCommunicator::fail(const std::string &message) {
+  isFailing = true;
+  std::lock_guard<std::mutex> lock(inUse);
   endAs("rank " + std::to_string(rank()) + ": " + message);
 }
 
@@ -111,7 +113,7 @@ void ProcessCommunicator::takeNotices() {
 
 void ProcessCommunicator::checkNotices() {
   takeNotices();
-  if (!reason.empty())
+  if (isFailing || !reason.empty())
     throw JobEnded();
 }
 

@@ -34,6 +34,8 @@ public:
 
   virtual int64_t rank() const = 0;
   virtual int64_t ranks() const = 0;
+  /// Whether several threads may use it, one at a time.
+  virtual bool maySwitchThreads() const { return true; }
 
   /// Start to send or receive; `data` must stay until the request is done. A
   /// message has less than 2 GiB.

@@ -27,15 +27,23 @@ bool guarded(mt_context *context, ActionFn action) noexcept {
 }
 
 int32_t run(mt_context *context, const Collective &call) noexcept {
-  return guarded(context, [&] { context->communicator->run(call); }) ? 0 : 1;
+  Communicator &communicator = *context->communicator;
+  return guarded(context,
+                 [&] {
+                   call.isStarted ? communicator.start(call)
+                                  : communicator.run(call);
+                 })
+             ? 0
+             : 1;
 }
 
-Collective makeCall(CollectiveKind kind, int64_t id, int64_t group,
-                    int32_t dtype, int64_t tensors, const void *const *inputs,
-                    void *const *outputs) {
+Collective makeCall(CollectiveKind kind, int64_t id, int32_t start,
+                    int64_t group, int32_t dtype, int64_t tensors,
+                    const void *const *inputs, void *const *outputs) {
   Collective call;
   call.kind = kind;
   call.id = id;
+  call.isStarted = start != 0;
   call.group = group;
   call.dtype = dtype;
   call.tensors = tensors;
@@ -52,60 +60,65 @@ int64_t mt_group_index(mt_context *context, int64_t group) {
   return index;
 }
 
-int32_t mt_all_reduce(mt_context *context, int64_t id, int64_t group,
-                      int32_t dtype, int32_t reduction, int64_t tensors,
-                      const void *const *inputs, void *const *outputs,
-                      const int64_t *counts) {
-  Collective call = makeCall(CollectiveKind::AllReduce, id, group, dtype,
+int32_t mt_all_reduce(mt_context *context, int64_t id, int32_t start,
+                      int64_t group, int32_t dtype, int32_t reduction,
+                      int64_t tensors, const void *const *inputs,
+                      void *const *outputs, const int64_t *counts) {
+  Collective call = makeCall(CollectiveKind::AllReduce, id, start, group, dtype,
                              tensors, inputs, outputs);
   call.reduction = reduction;
   call.counts = counts;
   return run(context, call);
 }
 
-int32_t mt_all_gather(mt_context *context, int64_t id, int64_t group,
-                      int32_t dtype, int64_t tensors, const void *const *inputs,
-                      void *const *outputs, const int64_t *outer,
-                      const int64_t *inner) {
-  Collective call = makeCall(CollectiveKind::AllGather, id, group, dtype,
+int32_t mt_all_gather(mt_context *context, int64_t id, int32_t start,
+                      int64_t group, int32_t dtype, int64_t tensors,
+                      const void *const *inputs, void *const *outputs,
+                      const int64_t *outer, const int64_t *inner) {
+  Collective call = makeCall(CollectiveKind::AllGather, id, start, group, dtype,
                              tensors, inputs, outputs);
   call.outer = outer;
   call.inner = inner;
   return run(context, call);
 }
 
-int32_t mt_reduce_scatter(mt_context *context, int64_t id, int64_t group,
-                          int32_t dtype, int32_t reduction, int64_t tensors,
-                          const void *const *inputs, void *const *outputs,
-                          const int64_t *outer, const int64_t *inner) {
-  Collective call = makeCall(CollectiveKind::ReduceScatter, id, group, dtype,
-                             tensors, inputs, outputs);
+int32_t mt_reduce_scatter(mt_context *context, int64_t id, int32_t start,
+                          int64_t group, int32_t dtype, int32_t reduction,
+                          int64_t tensors, const void *const *inputs,
+                          void *const *outputs, const int64_t *outer,
+                          const int64_t *inner) {
+  Collective call = makeCall(CollectiveKind::ReduceScatter, id, start, group,
+                             dtype, tensors, inputs, outputs);
   call.reduction = reduction;
   call.outer = outer;
   call.inner = inner;
   return run(context, call);
 }
 
-int32_t mt_all_to_all(mt_context *context, int64_t id, int64_t group,
-                      int32_t dtype, int64_t tensors, const void *const *inputs,
-                      void *const *outputs, const int64_t *sizes,
-                      const int64_t *splitFirst) {
-  Collective call = makeCall(CollectiveKind::AllToAll, id, group, dtype,
+int32_t mt_all_to_all(mt_context *context, int64_t id, int32_t start,
+                      int64_t group, int32_t dtype, int64_t tensors,
+                      const void *const *inputs, void *const *outputs,
+                      const int64_t *sizes, const int64_t *splitFirst) {
+  Collective call = makeCall(CollectiveKind::AllToAll, id, start, group, dtype,
                              tensors, inputs, outputs);
   call.sizes = sizes;
   call.splitFirst = splitFirst;
   return run(context, call);
 }
 
-int32_t mt_collective_permute(mt_context *context, int64_t id, int64_t group,
-                              int32_t dtype, int64_t tensors,
+int32_t mt_collective_permute(mt_context *context, int64_t id, int32_t start,
+                              int64_t group, int32_t dtype, int64_t tensors,
                               const void *const *inputs, void *const *outputs,
                               const int64_t *counts, const int64_t *sources) {
-  Collective call = makeCall(CollectiveKind::CollectivePermute, id, group,
-                             dtype, tensors, inputs, outputs);
+  Collective call = makeCall(CollectiveKind::CollectivePermute, id, start,
+                             group, dtype, tensors, inputs, outputs);
   call.counts = counts;
   call.sources = sources;
   return run(context, call);
+}
+
+int32_t mt_wait(mt_context *context, int64_t id) {
+  return guarded(context, [&] { context->communicator->wait(id); }) ? 0 : 1;
 }
 
 void mt_gemm_f32(mt_context *context, int64_t batch0, int64_t batch1, int64_t m,

@@ -29,8 +29,8 @@ void check(int result, const char *what) {
 class MpiTransport : public Transport {
 public:
   MpiTransport() {
-    int threads = 0, rank = 0, ranks = 0;
-    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &threads),
+    int rank = 0, ranks = 0;
+    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &threads),
           "MPI_Init_thread");
     check(MPI_Comm_dup(MPI_COMM_WORLD, &world), "MPI_Comm_dup");
     MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
@@ -42,6 +42,9 @@ public:
 
   int64_t rank() const override { return self; }
   int64_t ranks() const override { return count; }
+  bool maySwitchThreads() const override {
+    return threads >= MPI_THREAD_SERIALIZED;
+  }
 
   Request send(int64_t to, Tag tag, const void *data, int64_t bytes) override {
     Request slot = freeSlot();
@@ -105,6 +108,8 @@ private:
 
   MPI_Comm world = MPI_COMM_NULL;
   int64_t self = 0, count = 0;
+  /// What MPI allows threads.
+  int threads = 0;
   /// By number; those in `unused` are done.
   std::vector<MPI_Request> requests;
   std::vector<Request> unused;

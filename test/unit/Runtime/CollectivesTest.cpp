@@ -12,8 +12,10 @@
 #include "CollectiveCall.h"
 #include "MemoryTransport.h"
 #include "comm/Calls.h"
+#include "comm/Guarded.h"
 #include "comm/Launch.h"
 #include "comm/LocalWorld.h"
+#include "comm/StartedCalls.h"
 
 #include <gtest/gtest.h>
 
@@ -27,6 +29,32 @@ struct Backend {
   const char *name;
   std::function<void(const Mesh &, const std::vector<AxisList> &, RankFn)> run;
 };
+
+/// Starts whatever is to run, and waits for it.
+class StartAll : public StartedCalls {
+public:
+  using StartedCalls::StartedCalls;
+  void run(const Collective &call) override {
+    start(call);
+    wait(call.id);
+  }
+};
+
+/// `body` on started calls.
+RankFn started(RankFn body) {
+  return [body](Communicator &backend) {
+    StartAll communicator(backend);
+    runGuarded(communicator, body);
+  };
+}
+
+/// A backend whose calls are started.
+Backend startedOn(Backend backend) {
+  return {backend.name, [run = backend.run](const Mesh &mesh,
+                                            const auto &groups, RankFn body) {
+            run(mesh, groups, started(std::move(body)));
+          }};
+}
 
 void runLocal(const Mesh &mesh, const std::vector<AxisList> &groups,
               RankFn body) {
@@ -50,13 +78,16 @@ void runMpi(const Mesh &mesh, const std::vector<AxisList> &groups,
 }
 
 /// Ranks as threads, the program of processes over queues (once with messages
-/// that hold a few elements), and, under mpirun, processes over MPI.
+/// that hold a few elements), and, under mpirun, processes over MPI; and the
+/// same with started calls.
 std::vector<Backend> backends() {
   if (isLaunched())
-    return {{"mpi", runMpi}};
+    return {{"mpi", runMpi}, startedOn({"mpi_started", runMpi})};
   return {{"local", runLocal},
           {"messages", runMessages<8 << 20>},
-          {"messages_in_rounds", runMessages<1 << 9>}};
+          {"messages_in_rounds", runMessages<1 << 9>},
+          startedOn({"local_started", runLocal}),
+          startedOn({"messages_started", runMessages<8 << 20>})};
 }
 
 struct Case {

@@ -2,7 +2,9 @@
 
 #include "MemoryTransport.h"
 #include "Support.h"
+#include "comm/Guarded.h"
 #include "comm/LocalWorld.h"
+#include "comm/StartedCalls.h"
 
 #include <atomic>
 #include <chrono>
@@ -27,15 +29,27 @@ std::string runLocal(RankFn body, double timeout = 30, double grace = 10) {
   return errorOf([&] { runLocalRanks(world, std::move(body), grace); });
 }
 
-/// Ranks as threads, and the program of processes over messages.
-class Failures : public testing::TestWithParam<bool> {
+struct Way {
+  const char *name;
+  bool hasMessages, hasStarted;
+};
+
+/// Ranks as threads, and the program of processes over messages; both also with
+/// a thread for started calls between.
+class Failures : public testing::TestWithParam<Way> {
 protected:
   /// The message that ends a job of four ranks; fails the test if it lingers.
   std::string run(RankFn body, double timeout = 30) {
     auto start = std::chrono::steady_clock::now();
-    std::string message = GetParam() ? runOverMessages(mesh, groups, names,
-                                                       timeout, 1 << 20, body)
-                                     : runLocal(body, timeout);
+    if (GetParam().hasStarted)
+      body = [body](Communicator &backend) {
+        StartedCalls communicator(backend);
+        runGuarded(communicator, body);
+      };
+    std::string message =
+        GetParam().hasMessages
+            ? runOverMessages(mesh, groups, names, timeout, 1 << 20, body)
+            : runLocal(body, timeout);
     std::chrono::duration<double> seconds =
         std::chrono::steady_clock::now() - start;
     EXPECT_LT(seconds.count(), 10);
@@ -43,9 +57,13 @@ protected:
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(All, Failures, testing::Bool(),
-                         [](const testing::TestParamInfo<bool> &info) {
-                           return info.param ? "messages" : "local";
+INSTANTIATE_TEST_SUITE_P(All, Failures,
+                         testing::Values(Way{"local", false, false},
+                                         Way{"messages", true, false},
+                                         Way{"local_started", false, true},
+                                         Way{"messages_started", true, true}),
+                         [](const testing::TestParamInfo<Way> &info) {
+                           return info.param.name;
                          });
 
 void allReduce(Communicator &communicator, int64_t id, int64_t group,

@@ -77,6 +77,35 @@ TEST_F(JobTest, TrainsTheSameOnAnyMesh) {
   EXPECT_EQ(warnings.str(), "");
 }
 
+TEST_F(JobTest, TrainsTheSameWithStartedCollectives) {
+  for (const char *step : {"fake2", "fake2-started"}) {
+    options.save = folder.path(step);
+    run(step);
+  }
+  EXPECT_EQ(folder.read("fake2-started/model.safetensors"),
+            folder.read("fake2/model.safetensors"));
+}
+
+TEST_F(JobTest, EndsWhereStartedCollectivesGoWrong) {
+  options.timeoutSeconds = 0.3;
+  for (const auto &[step, message] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"fake-started-stuck",
+            "rank 0: expected all ranks at all_reduce 1 over {dp} (bias, "
+            "update) within 0.3 s, found missing: rank 1"},
+           {"fake-started-fails",
+            "rank 0: expected entry update to return 0, found 7"},
+           {"fake-not-said",
+            "all_reduce 0: expected a collective that the manifest says is "
+            "started, found none such in the manifest"},
+           {"fake-no-wait", "all_reduce 1: expected mt_wait before the end of "
+                            "step 1, found none"},
+           {"fake-wrong-wait",
+            "mt_wait 2: expected a collective that has been started, found "
+            "none of this id"}})
+    expectContains(messageOf(step), message);
+}
+
 TEST_F(JobTest, SavesGradientsBeforeTheUpdate) {
   options.saveGradients = folder.path("g.safetensors");
   options.log = folder.path("log.jsonl");
@@ -248,7 +277,7 @@ TEST_F(JobTest, RefusesWhatIsNoStep) {
   expectContains(errorOf([&] { runJob(options); }), ": not an mt step: ");
   expectContains(messageOf("none"), "no such file or directory");
   expectContains(messageOf("fake-version"),
-                 "expected a step of ABI version 1, found version 999");
+                 "expected a step of ABI version 2, found version 999");
   expectContains(messageOf("fake-manifest"),
                  ": manifest: expected JSON, found a syntax error");
 }
@@ -290,13 +319,39 @@ TEST_F(JobTest, CountsWhatTheManifestPredicts) {
       EXPECT_EQ(one["launches"], launches[i]);
       EXPECT_EQ(one["predicted_bytes"], twoRanks ? launches[i] * bytes[i] : 0);
       EXPECT_EQ(one["counted_bytes"], one["predicted_bytes"]);
+      EXPECT_EQ(one["started"], false);
       EXPECT_GT(one["seconds"], 0);
+      EXPECT_GE(one["exposed_seconds"], one["seconds"]);
     }
   }
+  expectContains(progress.str(), " time    exposed\n");
   expectContains(
       progress.str(),
       "all_reduce  dp           16              352              352 ");
   EXPECT_EQ(warnings.str(), "");
+}
+
+// What is started overlaps with the collective behind it, which the rank waits
+// for: of three that take as long it is held up by two.
+TEST_F(JobTest, SlowsCollectivesDownToANetwork) {
+  options.collectives = true;
+  options.log = folder.path("log.jsonl");
+  options.network = Network{320, 0.05};
+  options.steps = 2;
+  run("fake2-started");
+  json lines = logLines("log.jsonl"), account = lines.back();
+  const json &sums = account["collectives"][0],
+             &bias = account["collectives"][1],
+             &norm = account["collectives"][2];
+  EXPECT_EQ(bias["started"], true);
+  EXPECT_EQ(norm["started"], false);
+  // The latency, and 16, 32 and 24 bytes.
+  EXPECT_GE(sums["seconds"], 2 * 0.1);
+  EXPECT_GE(bias["seconds"], 2 * 0.15);
+  EXPECT_GE(norm["seconds"], 2 * 0.125);
+  EXPECT_LT(bias["exposed_seconds"], 0.1);
+  EXPECT_GE(norm["exposed_seconds"], 2 * (0.125 + 0.14));
+  EXPECT_GE(lines[0]["step_seconds"], 0.37);
 }
 
 TEST_F(JobTest, SaysWhereItCountsOtherBytes) {
@@ -330,6 +385,30 @@ TEST_F(JobTest, TracesEveryRank) {
     EXPECT_EQ((counts[{rank, "update"}]), 4);
     EXPECT_EQ((counts[{rank, "step 4"}]), 1);
     EXPECT_EQ((counts[{rank, "all_reduce {dp}"}]), 16);
+  }
+}
+
+TEST_F(JobTest, TracesWhatIsStartedOnASecondTrack) {
+  options.trace = folder.path("trace.json");
+  run("fake2-started");
+  json trace = json::parse(folder.read("trace.json"));
+  std::map<std::pair<int, std::string>, int> counts;
+  std::map<int, std::set<int>> ids;
+  for (const json &event : trace["traceEvents"]) {
+    ++counts[{event["tid"].get<int>(), event["name"]}];
+    if (event.value("cat", "") == "collective")
+      ids[event["tid"]].insert(event["args"]["id"].get<int>());
+    if (event["name"] == "thread_name" && event["tid"] == 3) {
+      EXPECT_EQ(event["args"]["name"], "rank 1 started");
+    }
+  }
+  for (int rank : {0, 1}) {
+    EXPECT_EQ(ids[rank], std::set<int>{2});
+    EXPECT_EQ(ids[2 + rank], (std::set<int>{0, 1}));
+    EXPECT_EQ((counts[{2 + rank, "thread_name"}]), 1);
+    EXPECT_EQ((counts[{2 + rank, "all_reduce {dp}"}]), 8);
+    EXPECT_EQ((counts[{rank, "wait for all_reduce {dp}"}]), 8);
+    EXPECT_EQ((counts[{rank, "update"}]), 4);
   }
 }
 

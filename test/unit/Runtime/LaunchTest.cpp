@@ -127,6 +127,32 @@ TEST_F(Launch, TrainsTheSameAsThreads) {
   EXPECT_EQ(calls, (std::map<int, int>{{0, 9}, {1, 9}}));
 }
 
+TEST_F(Launch, TrainsTheSameWithStartedCollectives) {
+  Outcome plain =
+      runShell(job("fake2", "--steps 3 --save " + folder.path("plain")));
+  Outcome started = runShell(
+      mpirun(2) + job("fake2-started", "--steps 3 --collectives --save " +
+                                           folder.path("started")));
+  EXPECT_EQ(started.code, 0) << started.said;
+  EXPECT_EQ(folder.read("started/model.safetensors"),
+            folder.read("plain/model.safetensors"));
+}
+
+TEST_F(Launch, NamesTheRankThatFailsWithStartedCollectives) {
+  std::string step = MT_FAKE_STEPS;
+  expectFailure(mpirun(2) + job("fake-started-stuck", "--timeout 0.3"),
+                step + "/fake-started-stuck.so: rank 0: expected all ranks at "
+                       "all_reduce 1 over {dp} (bias, update) within 0.3 s, "
+                       "found missing: rank 1");
+  expectFailure(mpirun(2) + job("fake-started-fails"),
+                step + "/fake-started-fails.so: rank 0: expected entry update "
+                       "to return 0, found 7");
+  expectFailure(mpirun(1) + job("fake2", "--network bandwidth=1,latency=1") +
+                    ": -n 1 " + job("fake2"),
+                "rank 1: expected --network bandwidth=1,latency=1 as on rank "
+                "0, found none");
+}
+
 TEST_F(Launch, OneRankSaysWhatIsWrongWithAll) {
   expectFailure(mpirun(3) + job("fake2"),
                 MT_FAKE_STEPS "/fake2.so: expected 2 processes, one a rank of "

@@ -39,6 +39,10 @@ TEST(Manifest, ReadsWhatIsThere) {
   EXPECT_EQ(manifest.collectives[1].text,
             "all_reduce 1 over {dp} (bias, update)");
   EXPECT_EQ(manifest.update.arenaBytes, 128);
+  EXPECT_FALSE(manifest.startsCollectives());
+  json started = good();
+  started["collectives"][2]["started"] = true;
+  EXPECT_TRUE(parseManifest(started, "m").startsCollectives());
 }
 
 TEST(Manifest, IgnoresUnknownKeys) { EXPECT_EQ(with("/later", 3), ""); }
@@ -60,6 +64,8 @@ TEST(Manifest, NamesWrongValues) {
             "m: mesh: expected at most 4096 ranks, found more");
   EXPECT_EQ(with("/groups/0/0", "tp"),
             "m: groups[0][0]: expected an axis of the mesh, found \"tp\"");
+  EXPECT_EQ(with("/collectives/1/started", 1),
+            "m: collectives[1].started: expected true or false, found 1");
   expectContains(with("/buffers/0/role", "odd"), "expected one of input, ");
   expectContains(with("/buffers/0/dtype", "f8"),
                  "m: buffers[0].dtype: expected f32, f64, bf16, i32 or i64");

@@ -13,8 +13,11 @@
 //   STUCK         rank that stays away  ENTRY_FAILS   rank 0 returns 7
 //   BIAS_UNIT     another unit             BIAS_BYTES    other bytes of one
 //   MANIFEST      another manifest      MICROBATCHES  how often microbatch runs
+//   NO_WAIT       does not wait         WAIT_ID       waits for another id
+//   SAYS_STARTED  what the manifest says of STARTED: true or false
 //
-// and with RANDOM it also checks what the driver fills that buffer with.
+// With RANDOM it also checks what the driver fills that buffer with, and with
+// STARTED it starts two of its three collectives and waits for them later.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,6 +42,19 @@
 #endif
 #ifndef BIAS_BYTES
 #define BIAS_BYTES "32"
+#endif
+
+#ifdef STARTED
+#define START 1
+#ifndef SAYS_STARTED
+#define SAYS_STARTED true
+#endif
+#else
+#define START 0
+#define SAYS_STARTED false
+#endif
+#ifndef WAIT_ID
+#define WAIT_ID 1
 #endif
 
 #define TEXT(x) TEXT_(x)
@@ -93,12 +109,13 @@ enum {
   " \"normal\", \"mean\": 0.5, \"std\": 0.1}, \"checkpoint\":" \
   " {\"tensor\": \"model.scale\", \"shape\": [2, 8], \"transpose\": true," \
   " \"offsets\": [0, " column "], \"sizes\": [2, 4]}}"
-#define COLLECTIVE(id, name, dtype, bytes, executions, entry) \
+#define COLLECTIVE(id, name, dtype, bytes, executions, entry, started) \
   "{\"id\": " id ", \"unit\": \"" name "\", \"direction\": \"update\"," \
   " \"kind\": \"all_reduce\", \"axes\": [\"dp\"], \"group\": 0," \
   " \"tensors\": 1, \"dtype\": \"" dtype "\", \"payload_bytes\": " bytes "," \
   " \"ring_bytes\": " RING(bytes) ", \"executions\": " executions "," \
-  " \"reason\": \"loss\", \"operation\": \"fake\", \"entry\": \"" entry "\"}"
+  " \"reason\": \"loss\", \"operation\": \"fake\", \"entry\": \"" entry "\"," \
+  " \"started\": " started "}"
 // What two ranks send is the payload.
 #if RANKS == 1
 #define RING(bytes) "0"
@@ -118,7 +135,7 @@ enum {
 
 #ifndef MANIFEST
 #define MANIFEST \
-  "{\"format\": \"mt-step\", \"abi_version\": 1, \"target\": \"host\"," \
+  "{\"format\": \"mt-step\", \"abi_version\": " TEXT(MT_ABI_VERSION) ", \"target\": \"host\"," \
   " \"mesh\": [{\"name\": \"dp\", \"size\": " TEXT(RANKS) "}]," \
   " \"model\": {\"kind\": \"fake\", \"config\": \"{}\", \"vocabulary\": 6, \"batch\": 4," \
   " \"sequence\": 3, \"microbatches\": " TEXT(MICROBATCHES) "}," \
@@ -145,22 +162,34 @@ enum {
   " \"buffers\": [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]," \
   " \"arena_bytes\": 128}]," \
   " \"collectives\": [" \
-  COLLECTIVE("0", "sums", "f64", "16", TEXT(MICROBATCHES), "microbatch") ", " \
-  COLLECTIVE("1", BIAS_UNIT, "f32", BIAS_BYTES, "1", "update") ", " \
-  COLLECTIVE("2", "norm", "f64", "24", "1", "update") "]}"
+  COLLECTIVE("0", "sums", "f64", "16", TEXT(MICROBATCHES), "microbatch", TEXT(SAYS_STARTED)) ", " \
+  COLLECTIVE("1", BIAS_UNIT, "f32", BIAS_BYTES, "1", "update", TEXT(SAYS_STARTED)) ", " \
+  COLLECTIVE("2", "norm", "f64", "24", "1", "update", "false") "]}"
 #endif
 // clang-format on
 
 const uint32_t mt_abi_version = ABI_VERSION;
 const char mt_manifest[] = MANIFEST;
 
-static int32_t reduce(mt_context *context, int64_t id, mt_dtype dtype,
-                      void *data, int64_t count) {
+static int32_t reduce(mt_context *context, int64_t id, int32_t start,
+                      mt_dtype dtype, void *data, const int64_t *count) {
   const void *inputs[] = {data};
   void *outputs[] = {data};
-  return mt_all_reduce(context, id, 0, dtype, MT_SUM, 1, inputs, outputs,
-                       &count);
+  return mt_all_reduce(context, id, start, 0, dtype, MT_SUM, 1, inputs, outputs,
+                       count);
 }
+
+static int32_t wait(mt_context *context, int64_t id) {
+#ifdef STARTED
+  return mt_wait(context, id);
+#else
+  (void)context;
+  (void)id;
+  return 0;
+#endif
+}
+
+static const int64_t two = 2, three = 3, all = padded;
 
 int32_t fake_microbatch(mt_context *context, void *const *buffers,
                         void *arena) {
@@ -193,7 +222,10 @@ int32_t fake_microbatch(mt_context *context, void *const *buffers,
   }
   *count += tokens;
   sums[1] = tokens;
-  int32_t ended = reduce(context, 0, MT_F64, sums, 2);
+  int32_t ended = reduce(context, 0, START, MT_F64, sums, &two);
+  if (ended)
+    return ended;
+  ended = wait(context, 0);
   if (ended)
     return ended;
   *lossSum += tokens * sums[0] / 1000;
@@ -232,7 +264,7 @@ int32_t fake_update(mt_context *context, void *const *buffers, void *arena) {
   if (rank == 1)
     id = 2;
 #endif
-  int32_t ended = reduce(context, id, MT_F32, biasGradient, padded);
+  int32_t ended = reduce(context, id, START, MT_F32, biasGradient, &all);
   if (ended)
     return ended;
   sums[0] = *lossSum;
@@ -241,9 +273,14 @@ int32_t fake_update(mt_context *context, void *const *buffers, void *arena) {
   for (int i = 0; i < scaleElements; ++i)
     sums[2] += (double)leftGradient[i] * leftGradient[i] +
                (double)rightGradient[i] * rightGradient[i];
-  ended = reduce(context, 2, MT_F64, sums, 3);
+  ended = reduce(context, 2, 0, MT_F64, sums, &three);
   if (ended)
     return ended;
+#ifndef NO_WAIT
+  ended = wait(context, WAIT_ID);
+  if (ended)
+    return ended;
+#endif
   for (int i = 0; i < padded; ++i)
     sums[2] += (double)biasGradient[i] * biasGradient[i];
   *(double *)buffers[9] = sums[0] / sums[1];
