@@ -66,6 +66,7 @@ Json describeOptions(const JobOptions &options) {
           {"--save-gradients", options.saveGradients},
           {"--trace", options.trace},
           {"--collectives", options.collectives},
+          {"--check-memory", options.checkMemory},
           {"--network", describeNetwork(options.network)}};
 }
 

@@ -4,6 +4,7 @@
 
 #include "AtomicFolder.h"
 #include "Json.h"
+#include "MemoryCheck.h"
 #include "comm/Launch.h"
 #include "comm/LocalWorld.h"
 #include "host/Blas.h"
@@ -98,6 +99,8 @@ Job::Job(const JobOptions &options)
                                                    !options.trace.empty()));
   if (!options.trace.empty())
     trace = std::make_unique<TraceFile>(options.trace, manifest);
+  if (options.checkMemory)
+    residentBytesBefore = processBytes("VmRSS");
   if (!options.save.empty() && config.text.empty())
     *options.warnings << "mt-run: warning: --save: expected a config.json in "
                          "the step or beside the initial values, found none: "

@@ -45,6 +45,8 @@ struct Job {
   ModelConfig config;
   std::unique_ptr<DataSource> data;
   std::vector<RankMemory> memory;
+  /// Of this process, before that is allocated; where memory is checked.
+  int64_t residentBytesBefore = 0;
   /// What each rank has done.
   std::vector<std::unique_ptr<Recorder>> recorders;
   /// Null without --trace.

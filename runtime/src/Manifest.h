@@ -12,6 +12,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <algorithm>
+
 namespace mt::runtime {
 
 enum class Role {
@@ -134,6 +136,10 @@ struct Manifest {
   std::vector<std::string> collectiveTexts() const;
   /// Whether any of them is started.
   bool startsCollectives() const;
+  /// Of the entry that needs more.
+  int64_t arenaBytes() const {
+    return std::max(microbatch.arenaBytes, update.arenaBytes);
+  }
   /// Bytes that every rank allocates: its buffers and the larger arena.
   int64_t bytesPerRank() const;
 };

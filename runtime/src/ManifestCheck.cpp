@@ -162,8 +162,7 @@ int64_t Manifest::only(Role role) const {
 }
 
 int64_t Manifest::bytesPerRank() const {
-  int64_t bytes =
-      alignedBytes(std::max(microbatch.arenaBytes, update.arenaBytes));
+  int64_t bytes = alignedBytes(arenaBytes());
   for (const Buffer &buffer : buffers)
     bytes += alignedBytes(buffer.localBytes());
   return bytes;

@@ -1,7 +1,9 @@
 //===- RankProgram.cpp - what one rank does from start to end -------------===//
 
+#include "MemoryCheck.h"
 #include "RankCommunicator.h"
 #include "comm/Guarded.h"
+#include "comm/Launch.h"
 #include "host/Context.h"
 
 #include <chrono>
@@ -50,6 +52,7 @@ private:
   void save(int64_t steps);
   void trace();
   void account();
+  void checkMemory();
   double readScalar(Role role) const;
   double globalTokens();
 
@@ -66,14 +69,19 @@ private:
   Recorder &recorder;
   Communicator &communicator;
   RankMemory &memory;
+  /// Allocated.
+  int64_t arenaBytes = 0;
   mt_context context;
 };
 
 void RankProgram::allocateBuffers() {
   for (const Buffer &buffer : manifest.buffers)
     memory.buffers.push_back(allocate(buffer.localBytes()));
-  memory.arena = allocate(
-      std::max(manifest.microbatch.arenaBytes, manifest.update.arenaBytes));
+  int64_t watched = job.options.checkMemory ? watchedBytes : 0;
+  arenaBytes = alignedBytes(manifest.arenaBytes() + watched);
+  memory.arena = allocate(arenaBytes);
+  if (job.options.checkMemory)
+    fillWithPattern(memory.arena.get(), arenaBytes);
 }
 
 /// Fills parameters, and a resumed run's moments; others start at zero.
@@ -271,6 +279,22 @@ void RankProgram::account() {
     reportAccount(job, account);
 }
 
+/// Rank 0 learns what all have used, and says so.
+void RankProgram::checkMemory() {
+  MemoryUse use{touchedBytes(memory.arena.get(), arenaBytes),
+                processBytes("VmHWM"), job.residentBytesBefore};
+  MemoryReport report(manifest);
+  communicator.collect("checking memory", 0, &use, sizeof use,
+                       [&](int64_t from, const void *data) {
+                         report.add(from,
+                                    *static_cast<const MemoryUse *>(data));
+                       });
+  if (rank != 0)
+    return;
+  report.print(*job.options.progress, isLaunched() ? 1 : communicator.ranks());
+  report.check();
+}
+
 void RankProgram::run() {
   allocateBuffers();
   setParameters();
@@ -288,6 +312,8 @@ void RankProgram::run() {
   }
   if (job.options.collectives)
     account();
+  if (job.options.checkMemory)
+    checkMemory();
   communicator.barrier("the end", 0, /*timed=*/false);
 }
 

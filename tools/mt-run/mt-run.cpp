@@ -170,6 +170,9 @@ void declare(CLI::App &app, JobOptions &options, Flags &flags) {
   app.add_flag("--collectives", options.collectives,
                "at the end, print bytes and time of all collectives, beside "
                "the bytes predicted");
+  app.add_flag("--check-memory", options.checkMemory,
+               "at the end, print how much of the memory planned for it the "
+               "step has touched; it is an error where that is more");
   app.add_option("--network", flags.network,
                  "bandwidth=BYTES_PER_SECOND,latency=SECONDS: collectives take "
                  "as much longer as they would over such a network");

@@ -72,6 +72,9 @@ struct JobOptions {
   std::string trace;
   /// Whether to print the counted traffic at the end, beside the predicted.
   bool collectives = false;
+  /// Whether to find out how much of its arena the step uses, and to fail where
+  /// that is more than was planned.
+  bool checkMemory = false;
   /// Nothing: collectives take what they take in memory.
   std::optional<Network> network;
   /// Where progress and warnings go; must not be null.

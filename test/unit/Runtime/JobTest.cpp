@@ -362,6 +362,30 @@ TEST_F(JobTest, SaysWhereItCountsOtherBytes) {
                                  "step's manifest predicts, found others");
 }
 
+TEST_F(JobTest, SaysWhatMemoryItUses) {
+  options.checkMemory = true;
+  run("fake2");
+  std::string line = progress.str().substr(progress.str().find("memory: "));
+  // Three numbers of eight bytes in the arena.
+  expectContains(line, "memory: buffers 272 bytes, arena planned 128 bytes, "
+                       "touched 24 bytes; resident ");
+  expectContains(line, " bytes of 2 ranks, of which before the step's memory "
+                       "was allocated ");
+  options.checkMemory = false;
+  progress.str("");
+  run("fake2");
+  EXPECT_EQ(progress.str().find("memory: "), std::string::npos);
+}
+
+TEST_F(JobTest, EndsWhereAStepTouchesMoreThanWasPlanned) {
+  options.checkMemory = true;
+  EXPECT_EQ(messageOf("fake-overrun"),
+            options.step + ": rank 0: expected a step that touches at most the "
+                           "128 bytes planned for its arena, found that rank 1 "
+                           "has touched 144");
+  expectContains(progress.str(), "arena planned 128 bytes, touched 144 bytes;");
+}
+
 TEST_F(JobTest, TracesEveryRank) {
   options.trace = folder.path("trace.json");
   run("fake2-microbatches");

@@ -13,6 +13,7 @@
 //   STUCK         rank that stays away  ENTRY_FAILS   rank 0 returns 7
 //   BIAS_UNIT     another unit             BIAS_BYTES    other bytes of one
 //   MANIFEST      another manifest      MICROBATCHES  how often microbatch runs
+//   OVERRUN       rank 1 writes behind its arena
 //   NO_WAIT       does not wait         WAIT_ID       waits for another id
 //   SAYS_STARTED  what the manifest says of STARTED: true or false
 //
@@ -258,6 +259,10 @@ int32_t fake_update(mt_context *context, void *const *buffers, void *arena) {
 #ifdef STUCK
   if (rank == STUCK)
     sleep(6);
+#endif
+#ifdef OVERRUN
+  if (rank == 1)
+    sums[17] = 1;
 #endif
   int64_t id = 1;
 #ifdef OUT_OF_STEP
