@@ -82,7 +82,8 @@ void mt::categorize(func::FuncOp entry,
       if (!maker)
         continue;
       Origin made(maker);
-      if (made.isIn(Direction::Forward) && origin.isIn(Direction::Backward))
+      if (made.isIn(Direction::Forward) && (origin.isIn(Direction::Backward) ||
+                                            origin.isIn(Direction::Recompute)))
         mark(operand, MemoryCategory::SavedActivations);
       if (made.isIn(Direction::Backward) && made != origin)
         mark(operand, MemoryCategory::Gradients);

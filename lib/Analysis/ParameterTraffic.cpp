@@ -185,5 +185,4 @@ void mt::printText(const ParameterTraffic &traffic, llvm::raw_ostream &os) {
   row(traffic.getNominal() * traffic.parameterBytes,
       "as the ZeRO paper counts: " + traffic.getNominalText());
   explainDifference(traffic, os);
-  os << "\n";
 }

@@ -170,6 +170,8 @@ static void addBuffer(ReportedParameter &parameter, StringRef role,
   if (role == "parameter" && parameter.storage.empty()) {
     parameter.shape = buffer.getShape();
     parameter.storage = buffer.getLayout();
+    if (auto whole = buffer.get<StringAttr>(attr::whole))
+      parameter.whole = whole.str();
     parameter.bytesPerRank = buffer.getBytes();
     parameter.compute = findComputeLayout(buffer.getValue());
     if (parameter.compute.empty())
@@ -239,8 +241,17 @@ struct Origin {
 
 static bool isReadBackward(Value value) {
   return llvm::any_of(value.getUsers(), [](Operation *user) {
-    return Origin(user).isIn(Direction::Backward);
+    Origin origin(user);
+    return origin.isIn(Direction::Backward) ||
+           origin.isIn(Direction::Recompute);
   });
+}
+
+/// A gathered parameter that is kept is no activation.
+static bool isGatheredParameter(Value value) {
+  auto gather = getRoot(value).getDefiningOp<CollectiveOpInterface>();
+  return gather && gather.getTraffic() &&
+         gather.getTraffic()->getReason() == Reason::ParameterGather;
 }
 
 /// Of units, or of the ops that they were flattened to.
@@ -252,7 +263,7 @@ static std::vector<SavedActivations> collectSaved(ModuleOp module) {
       if (!origin.isIn(Direction::Forward))
         continue;
       for (Value value : op.getResults()) {
-        if (!isReadBackward(value))
+        if (!isReadBackward(value) || isGatheredParameter(value))
           continue;
         SavedActivations &saved = units[origin.unit];
         saved.unit = origin.unit.str();
@@ -292,6 +303,7 @@ Report mt::buildReport(ModuleOp module) {
   });
   report.parameters = collectParameters(module);
   report.saved = collectSaved(module);
+  report.parameterTraffic = buildParameterTraffic(module, report.collectives);
   if (hasMemoryPlan(module))
     if (auto memory = buildMemoryReport(module); succeeded(memory))
       report.memory = std::move(*memory);

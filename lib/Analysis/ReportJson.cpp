@@ -55,7 +55,7 @@ static json::Object toJson(const ReportedParameter &parameter) {
                               std::pair("state", &parameter.state)})
     if (!layout->empty())
       layouts[role] = *layout;
-  return json::Object{
+  json::Object result{
       {"name", parameter.name},
       {"shape", json::Array(parameter.shape)},
       {"layouts", std::move(layouts)},
@@ -63,6 +63,9 @@ static json::Object toJson(const ReportedParameter &parameter) {
       {"gradient_bytes_per_rank", parameter.gradientBytesPerRank},
       {"state_bytes_per_rank", parameter.stateBytesPerRank},
   };
+  if (!parameter.whole.empty())
+    result["whole"] = parameter.whole;
+  return result;
 }
 
 static json::Object toJson(const Total &total) {
@@ -151,6 +154,8 @@ json::Object mt::toJson(const Report &report) {
                       {"totals", std::move(totals)},
                       {"parameters", std::move(parameters)},
                       {"saved_activations", std::move(saved)}};
+  if (report.parameterTraffic)
+    result["parameter_traffic"] = toJson(*report.parameterTraffic);
   if (report.memory)
     result["memory"] = toJson(*report.memory);
   return result;

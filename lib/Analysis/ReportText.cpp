@@ -7,6 +7,7 @@
 
 #include "mt/Analysis/Report.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -162,6 +163,22 @@ static void printHeldLine(StringRef what, int64_t bytes,
   os << llvm::formatv("       {0,-50} {1,13}\n", what, bytes);
 }
 
+/// The parameters that ZeRO left whole, by reason.
+static void printWhole(const Report &report, llvm::raw_ostream &os) {
+  llvm::MapVector<StringRef, std::pair<int64_t, int64_t>> reasons;
+  for (const ReportedParameter &parameter : report.parameters) {
+    if (parameter.whole.empty())
+      continue;
+    auto &[count, bytes] = reasons[parameter.whole];
+    ++count;
+    bytes += parameter.bytesPerRank;
+  }
+  for (const auto &[reason, parameters] : reasons)
+    os << llvm::formatv(
+        "       of these whole: {0} parameters of {1} bytes, {2}\n",
+        parameters.first, parameters.second, reason);
+}
+
 /// Bytes that a rank holds: through all steps, and from a forward unit to its
 /// backward unit.
 static void printHeld(const Report &report, llvm::raw_ostream &os) {
@@ -179,6 +196,7 @@ static void printHeld(const Report &report, llvm::raw_ostream &os) {
     printHeldLine("gradients", gradients, os);
   if (state != 0)
     printHeldLine("optimizer state", state, os);
+  printWhole(report, os);
   if (report.saved.empty())
     return;
   std::vector<UnitBlock> blocks;
@@ -245,6 +263,10 @@ void mt::printText(const Report &report, llvm::raw_ostream &os) {
   printTotals("by axes, in a step", report.byAxes, os);
   printTotals("by direction, in a step", report.byDirection, os);
   printTotals("in a step", {{"all", report.total}}, os);
+  if (report.parameterTraffic) {
+    os << "\n";
+    printText(*report.parameterTraffic, os);
+  }
   printHeld(report, os);
   if (report.memory)
     printMemory(*report.memory, os);

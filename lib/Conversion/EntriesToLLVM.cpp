@@ -39,6 +39,8 @@ private:
   LogicalResult buildOp(Operation *op);
   void buildLaunch(LaunchOp op);
   void buildCollective(CollectiveOpInterface op);
+  void buildWait(WaitOp op);
+  void goOnIfWell(Value status);
   void buildCopy(Value target, Value source, Type type);
   void buildReturn(Operation *op);
   Value getAddress(Attribute place);
@@ -141,7 +143,17 @@ void EntryBuilder::buildCollective(CollectiveOpInterface op) {
     inputs.push_back(values.lookup(input));
   for (Value output : op->getResults())
     outputs.push_back(values.lookup(output));
-  Value status = calls->build(op, inputs, outputs);
+  goOnIfWell(calls->build(op, inputs, outputs));
+}
+
+/// The results are what the collective made.
+void EntryBuilder::buildWait(WaitOp op) {
+  mapResults(op);
+  goOnIfWell(calls->buildWait(op.getStarted()));
+}
+
+/// The entry ends with a status that is not 0.
+void EntryBuilder::goOnIfWell(Value status) {
   Value zero = LLVM::ConstantOp::create(b, b.getI32IntegerAttr(0));
   Value ends = LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ne, status, zero);
   Block *next = b.createBlock(exit);
@@ -183,8 +195,9 @@ LogicalResult EntryBuilder::buildOp(Operation *op) {
     buildLaunch(launch);
   } else if (auto collective = dyn_cast<CollectiveOpInterface>(op)) {
     buildCollective(collective);
-  } else if (isa<ViewOp, WaitOp>(op)) {
-    // A collective is done when its call returns.
+  } else if (auto wait = dyn_cast<WaitOp>(op)) {
+    buildWait(wait);
+  } else if (isa<ViewOp>(op)) {
     mapResults(op);
   } else if (auto copy = dyn_cast<CopyOp>(op)) {
     mapResults(op);

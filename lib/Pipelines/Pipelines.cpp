@@ -85,8 +85,12 @@ void mt::buildPartitionPipeline(OpPassManager &pm,
   endPhase(pm, "local");
 }
 
-void mt::buildSchedulePipeline(OpPassManager &pm) {
+void mt::buildSchedulePipeline(OpPassManager &pm,
+                               const PipelineOptions &options) {
   pm.addPass(createFlattenUnits());
+  if (options.overlap)
+    pm.addPass(createOverlapCollectives(
+        {options.prefetch, options.drain, options.aheadBytes}));
   // Last, because places follow from the order of ops.
   pm.addPass(createPlanMemory());
   endPhase(pm, "scheduled");
@@ -127,7 +131,7 @@ void mt::buildPipeline(OpPassManager &pm, const PipelineOptions &options) {
     return;
   buildPartitionPipeline(pm, options);
   if (!stopsAfter("local"))
-    buildSchedulePipeline(pm);
+    buildSchedulePipeline(pm, options);
 }
 
 void mt::registerPipelines() {

@@ -66,8 +66,8 @@ private:
 void Overlap::findSegments() {
   std::pair<Attribute, Attribute> current;
   for (Operation &op : block) {
-    std::pair<Attribute, Attribute> place(op.getAttr("mt.unit"),
-                                          op.getAttr("mt.direction"));
+    std::pair<Attribute, Attribute> place(op.getAttr(attr::unit),
+                                          op.getAttr(attr::direction));
     // What belongs to no unit runs with the one before it.
     if (starts.empty() || (place.first && place != current)) {
       starts.push_back(&op);
@@ -226,7 +226,7 @@ void Overlap::start(CollectiveOpInterface collective, Operation *waitBefore) {
   auto wait =
       WaitOp::create(builder, collective.getLoc(), collective->getResultTypes(),
                      collective->getResults());
-  for (StringRef name : {StringRef("mt.unit"), StringRef("mt.direction")})
+  for (StringRef name : {attr::unit, attr::direction})
     if (Attribute value = collective->getAttr(name))
       wait->setAttr(name, value);
   segmentOf[wait] = segmentOf.lookup(waitBefore);

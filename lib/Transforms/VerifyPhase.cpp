@@ -127,6 +127,27 @@ static LogicalResult verifyPlaces(func::FuncOp function) {
   return failed(memory) ? failure() : memory->verify();
 }
 
+/// Every device runs the same list of ops, so all issue the same collectives in
+/// one order, over all communicators: that of their numbers.
+static LogicalResult verifyOrder(ModuleOp module) {
+  int64_t next = 0;
+  WalkResult result = module.walk([&](CollectiveOpInterface collective) {
+    std::optional<TrafficAttr> traffic = collective.getTraffic();
+    if (!traffic || !*traffic)
+      return WalkResult::advance();
+    if (traffic->getId() < next) {
+      collective->emitOpError()
+          << "expected collectives numbered in the order in which they are "
+             "issued, found "
+          << traffic->getId() << " behind " << next - 1;
+      return WalkResult::interrupt();
+    }
+    next = traffic->getId() + 1;
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
 namespace {
 struct VerifyPhasePass : public mt::impl::VerifyPhaseBase<VerifyPhasePass> {
   using VerifyPhaseBase::VerifyPhaseBase;
@@ -158,7 +179,8 @@ struct VerifyPhasePass : public mt::impl::VerifyPhaseBase<VerifyPhasePass> {
         return WalkResult::interrupt();
       return WalkResult::advance();
     });
-    if (result.wasInterrupted())
+    if (result.wasInterrupted() ||
+        (found->places && failed(verifyOrder(getOperation()))))
       signalPassFailure();
   }
 };

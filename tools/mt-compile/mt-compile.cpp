@@ -32,7 +32,9 @@ struct Arguments {
   std::string input, output = "step.so";
   std::string mesh, stopAfter, emit, report, dataAxes, tensorAxis, zeroAxes;
   std::string reduceType = "f32", recompute = "none", recomputeUnits;
-  std::string units = "1";
+  std::string units = "1", aheadBytes;
+  int64_t prefetch = 1, drain = 1;
+  bool overlap = false;
   std::vector<std::string> rules;
   std::string ruleFile, memoryBudget;
   /// Of `memoryBudget`; none: what fits is not asked.
@@ -101,6 +103,18 @@ static LogicalResult check(const CLI::App &app, Arguments &arguments) {
     return fail("--units: expected a number of blocks of at least 1, or "
                 "modules, found '" +
                 arguments.units + "'");
+  for (StringRef flag : {"--prefetch", "--drain", "--ahead-bytes"})
+    if (app.count(flag.str()) && !arguments.overlap)
+      return fail(flag + ": expected --overlap beside it, found none");
+  for (auto [flag, value] : {std::pair("--prefetch", arguments.prefetch),
+                             std::pair("--drain", arguments.drain)})
+    if (value < 0)
+      return fail(flag + Twine(": expected an integer of at least 0, found ") +
+                  Twine(value));
+  if (!arguments.aheadBytes.empty() && !parseBytes(arguments.aheadBytes))
+    return fail(
+        "--ahead-bytes: expected bytes as 1024, 16GB or 80GiB, found '" +
+        arguments.aheadBytes + "'");
   if (arguments.zero < 0 || arguments.zero > 3)
     return fail("--zero: expected 0, 1, 2 or 3, found " +
                 Twine(arguments.zero));
@@ -194,6 +208,15 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
                  "none, selective (attention) or full (none)");
   app.add_option("--recompute-units", arguments.recomputeUnits,
                  "which units do, as 'transformer.h.*' (the blocks)");
+  app.add_flag("--overlap", arguments.overlap,
+               "run collectives beside computation");
+  app.add_option("--prefetch", arguments.prefetch,
+                 "units ahead of its own that a gather is started (1)");
+  app.add_option("--drain", arguments.drain,
+                 "units behind its own that a reduction is waited for (1)");
+  app.add_option("--ahead-bytes", arguments.aheadBytes,
+                 "bytes of parameters that are gathered ahead at most, as 1GiB "
+                 "(no limit)");
   app.add_option("--reduce-dtype", arguments.reduceType,
                  "type of the gradients of bf16 parameters: f32 or parameter "
                  "(f32)");
@@ -377,6 +400,11 @@ static LogicalResult setOptions(ModuleOp module, const Arguments &arguments,
   options.microbatches = arguments.microbatches;
   options.mesh = arguments.mesh;
   options.units = arguments.units;
+  options.overlap = arguments.overlap;
+  options.prefetch = arguments.prefetch;
+  options.drain = arguments.drain;
+  if (!arguments.aheadBytes.empty())
+    options.aheadBytes = *parseBytes(arguments.aheadBytes);
   options.zero = arguments.zero;
   options.zeroAxes = arguments.zeroAxes;
   options.minShardBytes = arguments.minShardBytes;
@@ -415,7 +443,7 @@ static LogicalResult shardAndReport(ModuleOp module, const Arguments &arguments,
   if (last != "placed" && failed(runPasses(module, [&](PassManager &manager) {
         buildPartitionPipeline(manager, options);
         if (last != "local")
-          buildSchedulePipeline(manager);
+          buildSchedulePipeline(manager, options);
       })))
     return failure();
   if (isScheduled(arguments)) {
@@ -512,9 +540,8 @@ static LogicalResult compile(MLIRContext &context, const Arguments &arguments) {
   auto printModule = [&](llvm::raw_ostream &os) { module->print(os); };
   if (!arguments.stopAfter.empty())
     return checked(writeOutput(arguments.output, printModule));
-  if (failed(runPasses(*module, [](PassManager &manager) {
-        buildHostPipeline(manager);
-      })))
+  if (failed(runPasses(
+          *module, [](PassManager &manager) { buildHostPipeline(manager); })))
     return failure();
   if (arguments.emit == "mlir")
     return checked(writeOutput(arguments.output, printModule));

@@ -10,6 +10,7 @@
 #define MT_ANALYSIS_REPORT_H
 
 #include "mt/Analysis/MemoryReport.h"
+#include "mt/Analysis/ParameterTraffic.h"
 #include "mt/IR/Mt.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -39,6 +40,8 @@ struct ReportedParameter {
   llvm::SmallVector<int64_t> shape;
   /// `[{tp}, {}]`; empty where the module does not say.
   std::string storage, compute, gradient, state;
+  /// Why ZeRO left it whole; empty where it did not.
+  std::string whole;
   /// Of the parameter, of its gradient, of its optimizer state.
   int64_t bytesPerRank = 0, gradientBytesPerRank = 0, stateBytesPerRank = 0;
 };
@@ -68,6 +71,8 @@ struct Report {
   std::map<std::string, Total> byKind, byAxes, byUnit, byDirection;
   /// From the scheduled phase on.
   std::optional<MemoryReport> memory;
+  /// Where data parallelism sends parameters or gradients.
+  std::optional<ParameterTraffic> parameterTraffic;
 };
 
 /// Collectives over one device are left out: they are no launches.

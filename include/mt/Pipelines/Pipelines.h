@@ -67,6 +67,22 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       *this, "recompute-units",
       llvm::cl::desc("patterns of the units that do, as transformer.h.*"),
       llvm::cl::init("")};
+  Option<bool> overlap{
+      *this, "overlap",
+      llvm::cl::desc("run collectives beside computation"),
+      llvm::cl::init(false)};
+  Option<int64_t> prefetch{
+      *this, "prefetch",
+      llvm::cl::desc("segments ahead of its own that a gather is started"),
+      llvm::cl::init(1)};
+  Option<int64_t> drain{
+      *this, "drain",
+      llvm::cl::desc("segments behind its own that a reduction is waited for"),
+      llvm::cl::init(1)};
+  Option<int64_t> aheadBytes{
+      *this, "ahead-bytes",
+      llvm::cl::desc("bytes of parameters that are gathered ahead at most"),
+      llvm::cl::init(INT64_MAX)};
   Option<std::string> reduceType{
       *this, "reduce-type",
       llvm::cl::desc("type of bf16 parameters' gradients: f32 or parameter"),
@@ -94,7 +110,8 @@ void buildPartitionPipeline(mlir::OpPassManager &pm,
 
 /// From the local phase to the scheduled phase: the last part of
 /// `buildPipeline`. What is scheduled is planned anew.
-void buildSchedulePipeline(mlir::OpPassManager &pm);
+void buildSchedulePipeline(mlir::OpPassManager &pm,
+                           const PipelineOptions &options = {});
 
 void registerPipelines();
 
