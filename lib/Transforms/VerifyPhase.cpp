@@ -3,6 +3,7 @@
 #include "mt/Analysis/Memory.h"
 #include "mt/Transforms/Passes.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -79,7 +80,8 @@ static LogicalResult verifyLegal(Operation *op, const Phase &phase) {
                (isa<ConstrainOp>(op) && phase.constrains) ||
                (isa<ReshardOp>(op) && phase.reshards) ||
                (isa<CollectiveOpInterface>(op) && phase.collectives) ||
-               (isa<ShardOffsetOp>(op) && phase.offsets) ||
+               (isa<ShardOffsetOp, arith::ConstantIndexOp>(op) &&
+                phase.offsets) ||
                (isa<WaitOp>(op) && phase.places);
   if (!legal)
     return op->emitOpError() << "is not legal in phase '" << phase.name << "'";

@@ -4,6 +4,8 @@
 
 #include "Support.h"
 
+#include <cmath>
+
 using namespace mt::runtime;
 
 namespace {
