@@ -118,6 +118,17 @@ BlockArgument TrainStep::addAccumulator(Type type, StringRef role,
   return argument;
 }
 
+/// A reduction is as exact as the accumulator. The cast stands behind what it
+/// casts, so that reductions follow one another and can be one launch.
+static Value castToSum(OpBuilder &builder, Value value, Type elementType) {
+  if (getElementTypeOrSelf(value) == elementType)
+    return value;
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointAfterValue(value);
+  return CastOp::create(builder, value.getLoc(),
+                        withElementType(value.getType(), elementType), value);
+}
+
 /// Adds `contribution`, a result of a backward unit, to `accumulator` inside
 /// that unit: no whole gradient is alive between units. A contribution that no
 /// unit made is added in the function.
@@ -126,11 +137,7 @@ static Value addInUnit(OpBuilder &builder, Location loc, Value accumulator,
   auto result = dyn_cast<OpResult>(contribution);
   auto unit = contribution.getDefiningOp<UnitOp>();
   auto add = [&](Value sum, Value value) -> Value {
-    // A reduction is as exact as the accumulator.
-    if (getElementTypeOrSelf(sum) != getElementTypeOrSelf(value))
-      value = CastOp::create(
-          builder, loc,
-          withElementType(value.getType(), getElementTypeOrSelf(sum)), value);
+    value = castToSum(builder, value, getElementTypeOrSelf(sum));
     value = reshardTo(builder, loc, value, sum.getType(),
                       Reason::GradientReduction, "mt.add");
     return AddOp::create(builder, loc, sum.getType(), sum, value);
