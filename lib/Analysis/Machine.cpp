@@ -1,8 +1,6 @@
-//===- Machine.cpp - what communication costs -----------------------------===//
+//===- Machine.cpp - how fast a machine is --------------------------------===//
 
 #include "mt/Analysis/Machine.h"
-
-#include <cmath>
 
 using namespace mlir;
 using namespace mt;
@@ -14,19 +12,25 @@ double Machine::getBytesPerSecond(MeshAttr mesh, Axis axis) const {
   return bytesPerSecond;
 }
 
-int64_t Machine::getFemtoseconds(MeshAttr mesh, const Transition &transition,
-                                 int64_t localBytes) const {
-  int64_t bytes = getRingBytes(transition, mesh.getSize(transition.axes),
-                               localBytes);
+double Machine::getSeconds(MeshAttr mesh, ArrayRef<Axis> axes,
+                           int64_t ringBytes) const {
   // Nothing moves: no launch either.
-  if (bytes == 0)
+  if (ringBytes == 0)
     return 0;
   double slowest = HUGE_VAL;
-  for (Axis axis : transition.axes)
+  for (Axis axis : axes)
     if (mesh.getAxisSize(axis) > 1)
       slowest = std::min(slowest, getBytesPerSecond(mesh, axis));
+  return latencySeconds + double(ringBytes) / slowest;
+}
+
+int64_t Machine::getFemtoseconds(MeshAttr mesh, const Transition &transition,
+                                 int64_t localBytes) const {
+  int64_t bytes =
+      getRingBytes(transition, mesh.getSize(transition.axes), localBytes);
   // Bounded far below overflow of a sum over the steps of a plan.
-  double seconds = std::min(latencySeconds + bytes / slowest, 500.0);
+  double seconds =
+      std::min(getSeconds(mesh, transition.axes, bytes), 500.0);
   return std::llround(seconds * 1e15);
 }
 
@@ -45,9 +49,13 @@ FailureOr<Machine> mt::parseMachine(StringRef text, std::string &error) {
       machine.bytesPerSecond = value;
     else if (isNumber && name == "bandwidth" && value > 0)
       machine.axisBytesPerSecond.emplace_back(axis.str(), value);
+    else if (isNumber && name == "flops" && axis.empty() && value > 0)
+      machine.flopsPerSecond = value;
+    else if (isNumber && name == "memory" && axis.empty() && value > 0)
+      machine.memoryBytesPerSecond = value;
     else {
       error = "expected a machine as 'bandwidth=1e11,bandwidth.dp=2.5e10,"
-              "latency=5e-6', found '" +
+              "latency=5e-6,flops=1e14,memory=3e12', found '" +
               entry.str() + "'";
       return failure();
     }

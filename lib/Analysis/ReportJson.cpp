@@ -156,6 +156,11 @@ json::Object mt::toJson(const Report &report) {
                       {"saved_activations", std::move(saved)}};
   if (report.parameterTraffic)
     result["parameter_traffic"] = toJson(*report.parameterTraffic);
+  if (report.time)
+    result["time"] =
+        json::Object{{"compute_seconds", report.time->compute},
+                     {"communication_seconds", report.time->communication},
+                     {"exposed_seconds", report.time->exposed}};
   if (report.memory)
     result["memory"] = toJson(*report.memory);
   return result;

@@ -267,6 +267,11 @@ void mt::printText(const Report &report, llvm::raw_ostream &os) {
     os << "\n";
     printText(*report.parameterTraffic, os);
   }
+  if (report.time)
+    os << llvm::formatv(
+        "\na step, by the machine's model: computation {0:f4} s, "
+        "communication {1:f4} s, of which exposed {2:f4} s\n",
+        report.time->compute, report.time->communication, report.time->exposed);
   printHeld(report, os);
   if (report.memory)
     printMemory(*report.memory, os);

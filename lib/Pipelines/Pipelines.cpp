@@ -65,8 +65,10 @@ static void differentiate(OpPassManager &pm, const PipelineOptions &options) {
   simplify(pm);
 }
 
-static void place(OpPassManager &pm) {
-  pm.addPass(createPlaceCollectives());
+static void place(OpPassManager &pm, const PipelineOptions &options) {
+  PlaceCollectivesOptions placeOptions;
+  placeOptions.machine = options.machine;
+  pm.addPass(createPlaceCollectives(placeOptions));
   // Because masks of one scalar are one mask.
   pm.addPass(createCSEPass());
   pm.addPass(createBucketCollectives());
@@ -125,7 +127,7 @@ void mt::buildPipeline(OpPassManager &pm, const PipelineOptions &options) {
   if (stopsAfter("differentiated"))
     return;
   if (sharded)
-    place(pm);
+    place(pm, options);
   endPhase(pm, "placed");
   if (stopsAfter("placed"))
     return;

@@ -74,15 +74,15 @@ static LogicalResult verifyReshardPlace(ReshardOp op) {
 }
 
 static LogicalResult verifyLegal(Operation *op, const Phase &phase) {
-  bool legal = isa<ModuleOp, func::FuncOp, func::ReturnOp>(op) ||
-               (isa<UnitOp, YieldOp>(op) && phase.units) ||
-               (isa<ShardingRuleOpInterface>(op)) ||
-               (isa<ConstrainOp>(op) && phase.constrains) ||
-               (isa<ReshardOp>(op) && phase.reshards) ||
-               (isa<CollectiveOpInterface>(op) && phase.collectives) ||
-               (isa<ShardOffsetOp, arith::ConstantIndexOp>(op) &&
-                phase.offsets) ||
-               (isa<WaitOp>(op) && phase.places);
+  bool legal =
+      isa<ModuleOp, func::FuncOp, func::ReturnOp>(op) ||
+      (isa<UnitOp, YieldOp>(op) && phase.units) ||
+      (isa<ShardingRuleOpInterface>(op)) ||
+      (isa<ConstrainOp>(op) && phase.constrains) ||
+      (isa<ReshardOp>(op) && phase.reshards) ||
+      (isa<CollectiveOpInterface>(op) && phase.collectives) ||
+      (isa<ShardOffsetOp, arith::ConstantIndexOp>(op) && phase.offsets) ||
+      (isa<WaitOp>(op) && phase.places);
   if (!legal)
     return op->emitOpError() << "is not legal in phase '" << phase.name << "'";
   if (auto reshard = dyn_cast<ReshardOp>(op))

@@ -3,7 +3,7 @@
 // RUN: mt-opt %s --mt-place-collectives="use-idle-axes" | FileCheck %s --check-prefix=IDLE
 // RUN: not mt-opt %s --mt-place-collectives="machine=bandwidth=fast" 2>&1 | FileCheck %s --check-prefix=ERROR
 
-// ERROR: error: expected a machine as 'bandwidth=1e11,bandwidth.dp=2.5e10,latency=5e-6', found 'bandwidth=fast'
+// ERROR: error: expected a machine as 'bandwidth=1e11,bandwidth.dp=2.5e10,latency=5e-6,flops=1e14,memory=3e12', found 'bandwidth=fast'
 
 #mesh = #mt.mesh<a = 2, b = 4>
 #x = #mt.sharding<#mesh, [{}]>

@@ -32,7 +32,7 @@ struct Arguments {
   std::string input, output = "step.so";
   std::string mesh, stopAfter, emit, report, dataAxes, tensorAxis, zeroAxes;
   std::string reduceType = "f32", recompute = "none", recomputeUnits;
-  std::string units = "1", aheadBytes;
+  std::string units = "1", aheadBytes, machine;
   int64_t prefetch = 1, drain = 1;
   bool overlap = false;
   std::vector<std::string> rules;
@@ -111,6 +111,9 @@ static LogicalResult check(const CLI::App &app, Arguments &arguments) {
     if (value < 0)
       return fail(flag + Twine(": expected an integer of at least 0, found ") +
                   Twine(value));
+  std::string machineError;
+  if (failed(parseMachine(arguments.machine, machineError)))
+    return fail("--machine: " + machineError);
   if (!arguments.aheadBytes.empty() && !parseBytes(arguments.aheadBytes))
     return fail(
         "--ahead-bytes: expected bytes as 1024, 16GB or 80GiB, found '" +
@@ -208,6 +211,10 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
                  "none, selective (attention) or full (none)");
   app.add_option("--recompute-units", arguments.recomputeUnits,
                  "which units do, as 'transformer.h.*' (the blocks)");
+  app.add_option("--machine", arguments.machine,
+                 "speeds for placing collectives and predicting times, as "
+                 "bandwidth=1e11,bandwidth.dp=2.5e10,latency=5e-6,flops=1e14,"
+                 "memory=3e12");
   app.add_flag("--overlap", arguments.overlap,
                "run collectives beside computation");
   app.add_option("--prefetch", arguments.prefetch,
@@ -400,6 +407,7 @@ static LogicalResult setOptions(ModuleOp module, const Arguments &arguments,
   options.microbatches = arguments.microbatches;
   options.mesh = arguments.mesh;
   options.units = arguments.units;
+  options.machine = arguments.machine;
   options.overlap = arguments.overlap;
   options.prefetch = arguments.prefetch;
   options.drain = arguments.drain;
@@ -451,6 +459,10 @@ static LogicalResult shardAndReport(ModuleOp module, const Arguments &arguments,
     if (failed(memory))
       return failure();
     report.memory = std::move(*memory);
+    std::string ignored;
+    Machine machine = *parseMachine(arguments.machine, ignored);
+    if (machine.knowsComputation())
+      report.time = predictStepTime(module, machine);
   }
   printReport(report, arguments);
   return success();

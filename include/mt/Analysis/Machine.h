@@ -1,6 +1,6 @@
-//===- Machine.h - what communication costs ---------------------*- C++ -*-===//
+//===- Machine.h - how fast a machine is ------------------------*- C++ -*-===//
 //
-// The one place that knows how fast a machine is. By default all axes are
+// The one place that knows it. By default all axes are
 // equally fast and a launch costs nothing, so that bytes alone decide.
 //
 //===----------------------------------------------------------------------===//
@@ -9,6 +9,8 @@
 #define MT_ANALYSIS_MACHINE_H
 
 #include "mt/IR/Transition.h"
+
+#include <cmath>
 
 namespace mt {
 
@@ -20,8 +22,18 @@ struct Machine {
   llvm::SmallVector<std::pair<std::string, double>, 2> axisBytesPerSecond;
   /// Of one collective, whatever it moves.
   double latencySeconds = 0;
+  /// Of one device: floating-point operations in a second, and bytes that its
+  /// memory reads or writes. Infinite where nothing is said: then computation
+  /// takes no time.
+  double flopsPerSecond = HUGE_VAL, memoryBytesPerSecond = HUGE_VAL;
+
+  bool knowsComputation() const { return std::isfinite(flopsPerSecond); }
 
   double getBytesPerSecond(MeshAttr mesh, Axis axis) const;
+
+  /// Time of a collective over `axes` in which a device sends `ringBytes`.
+  double getSeconds(MeshAttr mesh, llvm::ArrayRef<Axis> axes,
+                    int64_t ringBytes) const;
 
   /// Time of a step of a device that holds `localBytes` before it: its ring
   /// bytes over the slowest of its axes. In 1e-15 s, so that sums are exact and
@@ -30,8 +42,9 @@ struct Machine {
                           int64_t localBytes) const;
 };
 
-/// Parses `bandwidth=1e11,bandwidth.dp=2.5e10,latency=5e-6` (bytes per second,
-/// seconds; all optional); on failure `error` says what is wrong.
+/// Parses `bandwidth=1e11,bandwidth.dp=2.5e10,latency=5e-6,flops=1e14,memory=3e12`
+/// (bytes or operations per second, seconds; all optional); on failure `error`
+/// says what is wrong.
 mlir::FailureOr<Machine> parseMachine(llvm::StringRef text, std::string &error);
 
 } // namespace mt

@@ -11,6 +11,7 @@
 
 #include "mt/Analysis/MemoryReport.h"
 #include "mt/Analysis/ParameterTraffic.h"
+#include "mt/Analysis/StepTime.h"
 #include "mt/IR/Mt.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -71,6 +72,8 @@ struct Report {
   std::map<std::string, Total> byKind, byAxes, byUnit, byDirection;
   /// From the scheduled phase on.
   std::optional<MemoryReport> memory;
+  /// In the scheduled phase, of a machine that is known.
+  std::optional<StepTime> time;
   /// Where data parallelism sends parameters or gradients.
   std::optional<ParameterTraffic> parameterTraffic;
 };

@@ -67,10 +67,15 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       *this, "recompute-units",
       llvm::cl::desc("patterns of the units that do, as transformer.h.*"),
       llvm::cl::init("")};
-  Option<bool> overlap{
-      *this, "overlap",
-      llvm::cl::desc("run collectives beside computation"),
-      llvm::cl::init(false)};
+  Option<std::string> machine{
+      *this, "machine",
+      llvm::cl::desc(
+          "speeds as bandwidth=1e11,bandwidth.dp=2.5e10,latency=5e-6,"
+          "flops=1e14,memory=3e12"),
+      llvm::cl::init("")};
+  Option<bool> overlap{*this, "overlap",
+                       llvm::cl::desc("run collectives beside computation"),
+                       llvm::cl::init(false)};
   Option<int64_t> prefetch{
       *this, "prefetch",
       llvm::cl::desc("segments ahead of its own that a gather is started"),
