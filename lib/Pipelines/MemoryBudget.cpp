@@ -4,6 +4,7 @@
 
 #include "mt/Analysis/MemoryReport.h"
 #include "mt/Analysis/Report.h"
+#include "mt/Transforms/Passes.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -116,6 +117,76 @@ static std::optional<int64_t> findPeak(ModuleOp input,
   auto report = buildMemoryReport(*module);
   return failed(report) ? std::nullopt : std::optional(report->peakBytes);
 }
+
+//===----------------------------------------------------------------------===//
+// Policies by the unit
+//===----------------------------------------------------------------------===//
+
+/// The units that a policy may choose, in the order in which it does.
+static std::vector<std::string> findUnits(ModuleOp input, FitPolicy policy,
+                                          const PipelineOptions &options) {
+  OwningOpRef<ModuleOp> module = input.clone();
+  PassManager manager(input.getContext());
+  manager.addPass(createGroupUnits({options.units}));
+  std::vector<std::string> units;
+  if (failed(manager.run(*module)))
+    return units;
+  module->walk([&](UnitOp unit) {
+    bool holdsAttention = !unit.getBodyBlock()->getOps<AttentionOp>().empty();
+    if (policy == FitPolicy::KeepGathered || holdsAttention)
+      units.push_back(unit.getName().str());
+  });
+  // What is gathered last is needed again first.
+  if (policy == FitPolicy::KeepGathered)
+    std::reverse(units.begin(), units.end());
+  return units;
+}
+
+static void chooseUnits(PipelineOptions &options, FitPolicy policy,
+                        ArrayRef<std::string> units) {
+  std::string names = llvm::join(units, ",");
+  if (policy == FitPolicy::KeepGathered) {
+    options.keepUnits = names;
+    return;
+  }
+  options.recompute = units.empty() ? "none" : "full";
+  options.recomputeUnits = names;
+}
+
+FailureOr<std::pair<size_t, size_t>> mt::fitToBudget(ModuleOp input,
+                                                     int64_t budgetBytes,
+                                                     FitPolicy policy,
+                                                     PipelineOptions &options) {
+  std::vector<std::string> units = findUnits(input, policy, options);
+  auto fits = [&](size_t count) {
+    PipelineOptions changed;
+    changed.copyOptionValuesFrom(options);
+    changed.remarks = false;
+    changed.stopAfter = "scheduled";
+    chooseUnits(changed, policy, ArrayRef(units).take_front(count));
+    std::optional<int64_t> peak = findPeak(input, changed);
+    return peak && *peak <= budgetBytes;
+  };
+  // More recomputation and fewer kept units make the peak smaller: the least
+  // that is needed lies between `low`, which does not fit, and `high`.
+  auto getCount = [&](size_t steps) {
+    return policy == FitPolicy::Recompute ? steps : units.size() - steps;
+  };
+  size_t low = 0, high = units.size();
+  if (!fits(getCount(0)))
+    while (high - low > 1) {
+      size_t middle = (low + high) / 2;
+      (fits(getCount(middle)) ? high : low) = middle;
+    }
+  else
+    high = 0;
+  chooseUnits(options, policy, ArrayRef(units).take_front(getCount(high)));
+  return std::pair(getCount(high), units.size());
+}
+
+//===----------------------------------------------------------------------===//
+// The check
+//===----------------------------------------------------------------------===//
 
 namespace {
 struct Attempt {

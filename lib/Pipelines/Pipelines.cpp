@@ -43,6 +43,7 @@ static void shardState(OpPassManager &pm, const PipelineOptions &options) {
   stateOptions.axes = options.zeroAxes;
   stateOptions.minShardBytes = options.minShardBytes;
   stateOptions.reshardAfterForward = options.reshardAfterForward;
+  stateOptions.keepUnits = options.keepUnits;
   pm.addPass(createShardState(stateOptions));
 }
 

@@ -13,6 +13,7 @@
 
 #include "ArgumentAttrs.h"
 #include "Strategy.h"
+#include "UnitPatterns.h"
 #include "mt/Transforms/Passes.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -137,26 +138,35 @@ namespace {
 /// Changes the storage of the parameters of one function.
 class StorageChange {
 public:
-  StorageChange(func::FuncOp function, bool keep)
-      : function(function), builder(function.getContext()), keep(keep) {}
+  /// Units that match `kept` keep what they gather for the backward pass, or,
+  /// with `keepAll`, all do.
+  StorageChange(func::FuncOp function, UnitPatterns &kept, bool keepAll)
+      : builder(function.getContext()), kept(kept), keepAll(keepAll) {}
 
   void apply(BlockArgument parameter, ShardingAttr storage);
 
 private:
-  Value gather(Value shard, ShardingAttr compute);
+  bool isKept(Block *block);
+  Value gather(Value shard, ShardingAttr compute, Block *block);
   void gatherInBlock(Value shard, ShardingAttr compute, Block *block);
   void gatherInUnit(UnitOp unit, Value parameter, ShardingAttr compute);
 
-  func::FuncOp function;
   OpBuilder builder;
-  bool keep;
+  UnitPatterns &kept;
+  bool keepAll;
 };
 } // namespace
 
-Value StorageChange::gather(Value shard, ShardingAttr compute) {
+bool StorageChange::isKept(Block *block) {
+  auto unit = dyn_cast<UnitOp>(block->getParentOp());
+  // Patterns are asked first: they note what they matched.
+  return (unit && kept.match(unit)) || keepAll;
+}
+
+Value StorageChange::gather(Value shard, ShardingAttr compute, Block *block) {
   return ReshardOp::create(builder, shard.getLoc(),
                            withSharding(shard.getType(), compute), shard,
-                           Reason::ParameterGather, "mt.unit", keep);
+                           Reason::ParameterGather, "mt.unit", isKept(block));
 }
 
 /// Lets what reads `shard` in `block` read its gather at the block's start. A
@@ -176,13 +186,13 @@ void StorageChange::gatherInBlock(Value shard, ShardingAttr compute,
     cast->moveBefore(&block->front());
     cast.getResult().setType(withSharding(cast.getType(), getSharding(shard)));
     builder.setInsertionPointAfter(cast);
-    Value gathered = gather(cast, compute);
+    Value gathered = gather(cast, compute, block);
     cast.getResult().replaceAllUsesExcept(gathered, gathered.getDefiningOp());
   }
   if (whole.empty())
     return;
   builder.setInsertionPointToStart(block);
-  Value gathered = gather(shard, compute);
+  Value gathered = gather(shard, compute, block);
   for (OpOperand *use : whole)
     use->set(gathered);
 }
@@ -250,13 +260,20 @@ struct ShardState : public mt::impl::ShardStateBase<ShardState> {
     FailureOr<AxisList> found = findStateAxes(function, mesh, axes);
     if (failed(found))
       return signalPassFailure();
-    shardParameters(function, *found);
+    FailureOr<UnitPatterns> kept =
+        UnitPatterns::parse(keepUnits, "keep-units", function);
+    if (failed(kept))
+      return signalPassFailure();
+    shardParameters(function, *found, *kept);
+    if (zero == 3 && failed(kept->checkUsed(function)))
+      signalPassFailure();
   }
 
 private:
-  void shardParameters(func::FuncOp function, ArrayRef<Axis> axes) {
+  void shardParameters(func::FuncOp function, ArrayRef<Axis> axes,
+                       UnitPatterns &kept) {
     ArgumentAttrs attrs(function);
-    StorageChange change(function, !reshardAfterForward);
+    StorageChange change(function, kept, !reshardAfterForward);
     for (BlockArgument argument : function.getArguments()) {
       if (!getParameter(argument))
         continue;

@@ -41,7 +41,7 @@ struct Arguments {
   std::optional<int64_t> budgetBytes;
   int64_t microbatches = 1, zero = 0, minShardBytes = 0;
   bool sequenceParallel = false, wholeVocabulary = false, remarks = false;
-  bool keepGathered = false;
+  std::string keepGathered = "no";
 };
 } // namespace
 
@@ -128,8 +128,16 @@ static LogicalResult check(const CLI::App &app, Arguments &arguments) {
     if (app.count(flag.str()) && arguments.zero == 0)
       return fail(flag + ": expected --zero 1, 2 or 3 beside it, found none");
   if (failed(checkWord("--recompute", arguments.recompute,
-                       {"none", "selective", "full"})))
+                       {"none", "selective", "full", "auto"})) ||
+      failed(checkWord("--keep-gathered", arguments.keepGathered,
+                       {"yes", "no", "auto"})))
     return failure();
+  for (auto [flag, value] :
+       {std::pair("--recompute", &arguments.recompute),
+        std::pair("--keep-gathered", &arguments.keepGathered)})
+    if (*value == "auto" && !app.count("--memory-budget"))
+      return fail(flag +
+                  Twine(": expected --memory-budget beside auto, found none"));
   if (app.count("--recompute-units") && arguments.recompute == "none")
     return fail("--recompute-units: expected --recompute selective or full "
                 "beside it, found none");
@@ -204,11 +212,14 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
       "data axes)");
   app.add_option("--min-shard-bytes", arguments.minShardBytes,
                  "a parameter whose shard would be smaller stays whole (0)");
-  app.add_flag("--keep-gathered", arguments.keepGathered,
-               "do not gather parameters again in the backward pass");
+  app.add_option(
+      "--keep-gathered", arguments.keepGathered,
+      "do not gather parameters again in the backward pass: yes, no, "
+      "or auto, in as many units as --memory-budget allows (no)");
   app.add_option("--recompute", arguments.recompute,
                  "what the backward pass computes again instead of saving: "
-                 "none, selective (attention) or full (none)");
+                 "none, selective (attention), full, or auto, full in as few "
+                 "blocks as --memory-budget needs (none)");
   app.add_option("--recompute-units", arguments.recomputeUnits,
                  "which units do, as 'transformer.h.*' (the blocks)");
   app.add_option("--machine", arguments.machine,
@@ -416,7 +427,7 @@ static LogicalResult setOptions(ModuleOp module, const Arguments &arguments,
   options.zero = arguments.zero;
   options.zeroAxes = arguments.zeroAxes;
   options.minShardBytes = arguments.minShardBytes;
-  options.reshardAfterForward = !arguments.keepGathered;
+  options.reshardAfterForward = arguments.keepGathered != "yes";
   options.reduceType = arguments.reduceType;
   options.recompute = arguments.recompute;
   options.recomputeUnits = arguments.recomputeUnits;
@@ -468,6 +479,29 @@ static LogicalResult shardAndReport(ModuleOp module, const Arguments &arguments,
   return success();
 }
 
+/// Sets what is to be chosen by the budget, and says what was chosen.
+static LogicalResult choosePolicies(ModuleOp input, const Arguments &arguments,
+                                    PipelineOptions &options) {
+  auto choose = [&](StringRef word, FitPolicy policy,
+                    StringRef what) -> LogicalResult {
+    if (word != "auto")
+      return success();
+    auto chosen = fitToBudget(input, *arguments.budgetBytes, policy, options);
+    if (failed(chosen))
+      return failure();
+    llvm::outs() << what << " in " << chosen->first << " of " << chosen->second
+                 << " units\n";
+    return success();
+  };
+  if (arguments.recompute == "auto")
+    options.recompute = "none";
+  // What is recomputed first: it is the larger part.
+  return failure(
+      failed(choose(arguments.recompute, FitPolicy::Recompute, "recomputes")) ||
+      failed(choose(arguments.keepGathered, FitPolicy::KeepGathered,
+                    "keeps what is gathered")));
+}
+
 /// From a forward function to the scheduled phase, or to where the user stops.
 static LogicalResult shard(ModuleOp module, const Arguments &arguments) {
   PipelineOptions options;
@@ -476,6 +510,8 @@ static LogicalResult shard(ModuleOp module, const Arguments &arguments) {
   OwningOpRef<ModuleOp> input;
   if (arguments.budgetBytes)
     input = module.clone();
+  if (failed(choosePolicies(*input, arguments, options)))
+    return failure();
   bool reports = !arguments.report.empty() || arguments.remarks;
   bool isPlaced = !llvm::is_contained(
       {"annotated", "sharded", "differentiated"}, arguments.stopAfter);

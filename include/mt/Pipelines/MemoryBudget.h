@@ -24,6 +24,21 @@ mlir::LogicalResult checkMemoryBudget(mlir::ModuleOp scheduled,
                                       int64_t budgetBytes, mlir::ModuleOp input,
                                       const PipelineOptions &options);
 
+/// Which of two policies is chosen block by block so that a step fits.
+enum class FitPolicy {
+  /// The fewest blocks that are recomputed.
+  Recompute,
+  /// The most units that keep the parameters that they gathered.
+  KeepGathered,
+};
+
+/// Sets the units of `policy` in `options` so that the peak of `input` is at most
+/// `budgetBytes`, or as small as the policy makes it. Returns the number of units
+/// and how many there are. Fails where the pipeline refuses the options.
+mlir::FailureOr<std::pair<size_t, size_t>>
+fitToBudget(mlir::ModuleOp input, int64_t budgetBytes, FitPolicy policy,
+            PipelineOptions &options);
+
 } // namespace mt
 
 #endif // MT_PIPELINES_MEMORYBUDGET_H

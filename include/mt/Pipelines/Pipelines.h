@@ -58,6 +58,10 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       *this, "reshard-after-forward",
       llvm::cl::desc("gather parameters again in the backward pass"),
       llvm::cl::init(true)};
+  Option<std::string> keepUnits{
+      *this, "keep-units",
+      llvm::cl::desc("patterns of the units that keep what they gather"),
+      llvm::cl::init("")};
   Option<std::string> recompute{
       *this, "recompute",
       llvm::cl::desc("what the backward pass computes again: none, selective "

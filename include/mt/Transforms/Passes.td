@@ -182,7 +182,8 @@ def ShardState : Pass<"mt-shard-state", "::mlir::ModuleOp"> {
 
     With `zero` 3 each unit gathers what it uses once, at its start, behind a cast
     to a narrower type. The gather is repeated in the backward pass, unless
-    `reshard-after-forward` is false.
+    `reshard-after-forward` is false or `keep-units`, patterns of names separated
+    by commas, match the unit.
 
     ```mlir
     // before
@@ -207,7 +208,9 @@ def ShardState : Pass<"mt-shard-state", "::mlir::ModuleOp"> {
     Option<"minShardBytes", "min-shard-bytes", "int64_t", "0",
            "a parameter whose shard would be smaller stays whole">,
     Option<"reshardAfterForward", "reshard-after-forward", "bool", "true",
-           "gather parameters again in the backward pass">
+           "gather parameters again in the backward pass">,
+    Option<"keepUnits", "keep-units", "std::string", "\"\"",
+           "units that do not, as transformer.h.*">
   ];
 }
 
