@@ -12,9 +12,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   context.loadDialect<mt::MtDialect, func::FuncDialect>();
   ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) {});
+  // As of a file: MLIR's lexer reads the zero behind the last byte.
+  std::string source(reinterpret_cast<const char *>(data), size);
   // Parses and verifies; what comes back can be printed.
-  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(
-      StringRef(reinterpret_cast<const char *>(data), size), &context);
+  OwningOpRef<ModuleOp> module =
+      parseSourceString<ModuleOp>(source, &context);
   if (module) {
     std::string text;
     llvm::raw_string_ostream stream(text);
