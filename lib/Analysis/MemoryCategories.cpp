@@ -35,6 +35,9 @@ struct Origin {
   bool isIn(Direction wanted) const {
     return direction && direction.getValue() == stringifyDirection(wanted);
   }
+  bool isInBackwardPass() const {
+    return isIn(Direction::Backward) || isIn(Direction::Recompute);
+  }
   bool operator!=(const Origin &other) const {
     return unit != other.unit || direction != other.direction;
   }
@@ -61,7 +64,7 @@ static bool gathersParameters(CollectiveOpInterface op) {
   std::optional<TrafficAttr> traffic = op.getTraffic();
   if (traffic && *traffic && traffic->getReason() == Reason::ParameterGather)
     return true;
-  return Origin(op).isIn(Direction::Backward) &&
+  return Origin(op).isInBackwardPass() &&
          isStoredParameter(op->getOperand(0));
 }
 
@@ -82,8 +85,7 @@ void mt::categorize(func::FuncOp entry,
       if (!maker)
         continue;
       Origin made(maker);
-      if (made.isIn(Direction::Forward) && (origin.isIn(Direction::Backward) ||
-                                            origin.isIn(Direction::Recompute)))
+      if (made.isIn(Direction::Forward) && origin.isInBackwardPass())
         mark(operand, MemoryCategory::SavedActivations);
       if (made.isIn(Direction::Backward) && made != origin)
         mark(operand, MemoryCategory::Gradients);

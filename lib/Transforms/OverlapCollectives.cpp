@@ -95,6 +95,12 @@ Operation *Overlap::getSegmentStart(size_t segment) {
 // Gathers
 //===----------------------------------------------------------------------===//
 
+static bool isParameterGather(Operation *op) {
+  auto gather = dyn_cast<AllGatherOp>(op);
+  return gather && gather.getTraffic() &&
+         gather.getTraffic()->getReason() == Reason::ParameterGather;
+}
+
 /// The ops, last first, that have to come along when `op` moves before
 /// `target`; fails when one of them is not free.
 static LogicalResult collectInputs(Operation *op, Operation *target,
@@ -128,8 +134,11 @@ void Overlap::prefetch(CollectiveOpInterface gather) {
   int64_t bytes = 0;
   for (Type type : gather->getResultTypes())
     bytes += getLocalBytes(type);
+  // Behind what the segment gathers for itself, or was gathered ahead before.
   Operation *target =
       getSegmentStart(chooseSegment(segmentOf.lookup(gather), bytes));
+  while (target != gather && (isa<CastOp>(target) || isParameterGather(target)))
+    target = target->getNextNode();
   llvm::SetVector<Operation *> inputs;
   if (!target->isBeforeInBlock(gather) ||
       failed(collectInputs(gather, target, inputs)))

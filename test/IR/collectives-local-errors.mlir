@@ -82,3 +82,42 @@ func.func @unknown_axis(%x: tensor<4xf32>) {
   %y = mt.all_reduce %x over {tp} of #mesh sum : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+#mesh = #mt.mesh<a = 2, tp = 2>
+func.func @never_waited_for(%x: tensor<4xf32>) {
+  // expected-error @+1 {{is async, expected an 'mt.wait' for it, found none}}
+  %y = mt.all_gather %x over {tp} of #mesh dims [0] {async} : (tensor<4xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+#mesh = #mt.mesh<a = 2, tp = 2>
+func.func @read_too_early(%x: tensor<4xf32>) -> tensor<8xf32> {
+  // expected-error @+1 {{is async, expected one 'mt.wait' as its only user, found 'mt.scale'}}
+  %y = mt.all_gather %x over {tp} of #mesh dims [0] {async} : (tensor<4xf32>) -> tensor<8xf32>
+  %z = mt.scale %y {factor = 2.0 : f64} : (tensor<8xf32>) -> tensor<8xf32>
+  return %z : tensor<8xf32>
+}
+
+// -----
+
+#mesh = #mt.mesh<a = 2, tp = 2>
+func.func @not_started(%x: tensor<4xf32>) -> tensor<8xf32> {
+  %y = mt.all_gather %x over {tp} of #mesh dims [0] : (tensor<4xf32>) -> tensor<8xf32>
+  // expected-error @+1 {{expected the results of an async collective}}
+  %z = mt.wait %y : (tensor<8xf32>) -> tensor<8xf32>
+  return %z : tensor<8xf32>
+}
+
+// -----
+
+#mesh = #mt.mesh<a = 2, tp = 2>
+func.func @half_waited_for(%x: tensor<4xf32>) -> tensor<8xf32> {
+  %y:2 = mt.all_gather %x, %x over {tp} of #mesh dims [0, 0] {async} : (tensor<4xf32>, tensor<4xf32>) -> (tensor<8xf32>, tensor<8xf32>)
+  // expected-error @+1 {{expected all results of 'mt.all_gather' in order}}
+  %z = mt.wait %y#1 : (tensor<8xf32>) -> tensor<8xf32>
+  return %z : tensor<8xf32>
+}

@@ -47,8 +47,8 @@ struct ReportedParameter {
   int64_t bytesPerRank = 0, gradientBytesPerRank = 0, stateBytesPerRank = 0;
 };
 
-/// What a forward unit makes and a backward unit reads: alive from one to the
-/// other, in each microbatch.
+/// What a forward unit makes and a backward unit, or what is computed again for
+/// it, reads: alive from one to the other, in each microbatch.
 struct SavedActivations {
   std::string unit;
   int64_t tensors = 0;
