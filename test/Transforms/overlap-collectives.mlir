@@ -48,6 +48,8 @@ func.func private @gathers(%x: tensor<4x16xbf16>, %v: tensor<8x16xbf16>, %w: ten
 // The weight's gradient runs behind the start of the reduction that does not need it;
 // the gradient's own reduction, and the sum it goes into, end behind the next segment.
 
+// NONE-LABEL: func.func private @reductions
+// BYTES-LABEL: func.func private @reductions
 // CHECK-LABEL: func.func private @reductions
 // CHECK: %[[DX:.*]] = mt.linear_grad_input
 // CHECK-NEXT: %[[STARTED:.*]] = mt.all_reduce %[[DX]] over {fsdp} of #mesh sum {async
