@@ -14,7 +14,7 @@ namespace mt {
 
 /// A GPT-3-175B-shaped model with `layers` layers; 96 is the real one.
 inline mlir::OwningOpRef<mlir::ModuleOp>
-importGpt3(mlir::MLIRContext &context, int64_t layers) {
+importGpt3(mlir::MLIRContext &context, int64_t layers, int64_t batch = 64) {
   llvm::SmallString<128> path;
   int descriptor;
   if (llvm::sys::fs::createTemporaryFile("gpt3", "json", descriptor, path))
@@ -27,7 +27,7 @@ importGpt3(mlir::MLIRContext &context, int64_t layers) {
          << layers << "}";
   }
   ImportOptions options;
-  options.batch = 64;
+  options.batch = batch;
   std::string error;
   auto module = importModel(&context, path, options, error);
   llvm::sys::fs::remove(path);

@@ -2,6 +2,7 @@
 
 #include "../../../bench/Gpt3.h"
 
+#include "mt/Analysis/Report.h"
 #include "mt/InitAll.h"
 #include "gtest/gtest.h"
 
@@ -36,6 +37,44 @@ TEST(CompileTime, ScheduleOfGpt3) {
   }
   std::printf("96 layers scheduled in %.3f s\n", best);
   EXPECT_LT(best, 0.5);
+}
+
+// tp 8, fsdp 64, sequence parallel, selective recomputation, overlapped: to the
+// scheduled phase, with its peak and what it sends.
+TEST(CompileTime, ShardedStateOfGpt3) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers slow it down";
+#endif
+  mlir::DialectRegistry registry;
+  mt::registerAllDialects(registry);
+  mlir::MLIRContext context(registry);
+  auto model = mt::importGpt3(context, 96, /*batch=*/512);
+  mt::PipelineOptions options;
+  options.mesh = "fsdp:64,tp:8";
+  options.zero = 3;
+  options.sequenceParallel = true;
+  options.recompute = "selective";
+  options.microbatches = 8;
+  options.overlap = true;
+  options.stopAfter = "scheduled";
+  double best = 1e9;
+  mt::Report report;
+  for (int run = 0; run < 3; ++run) {
+    mlir::OwningOpRef<mlir::ModuleOp> copy = model->clone();
+    mlir::PassManager manager(&context);
+    mt::buildPipeline(manager, options);
+    std::clock_t start = std::clock();
+    ASSERT_TRUE(succeeded(manager.run(*copy)));
+    report = mt::buildReport(*copy);
+    best = std::min(best, double(std::clock() - start) / CLOCKS_PER_SEC);
+  }
+  ASSERT_TRUE(report.memory);
+  std::printf("sharded state: %.3f s, peak %.1f GB, %.0f GB sent a step\n", best,
+              report.memory->peakBytes / 1e9, report.total.ringBytes / 1e9);
+  EXPECT_LT(best, 3);
+  // State of 175 billion f32 parameters over 512 ranks: 16 bytes each.
+  EXPECT_GT(report.memory->peakBytes, int64_t(175e9) * 16 / 512);
+  EXPECT_LT(report.memory->peakBytes, int64_t(80e9));
 }
 
 TEST(CompileTime, PassesOnGpt3) {
