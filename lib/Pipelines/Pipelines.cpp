@@ -72,7 +72,9 @@ static void place(OpPassManager &pm, const PipelineOptions &options) {
   pm.addPass(createPlaceCollectives(placeOptions));
   // Because masks of one scalar are one mask.
   pm.addPass(createCSEPass());
-  pm.addPass(createBucketCollectives());
+  BucketCollectivesOptions bucketOptions;
+  bucketOptions.bucketBytes = options.bucketBytes;
+  pm.addPass(createBucketCollectives(bucketOptions));
 }
 
 static bool isSharded(const PipelineOptions &options) {

@@ -128,16 +128,20 @@ static void join(ArrayRef<CollectiveOpInterface> members, const Span &span) {
 }
 
 /// Joins what can be joined of `candidates`, which are in program order and
-/// alike: each goes to the bucket before it, or starts the next.
+/// alike: each goes to the bucket before it, or starts the next. A bucket of
+/// several moves at most `bucketBytes`.
 static void joinCandidates(Block *block,
-                           ArrayRef<CollectiveOpInterface> candidates) {
+                           ArrayRef<CollectiveOpInterface> candidates,
+                           int64_t bucketBytes) {
   while (!candidates.empty()) {
     Span span(block);
     size_t count = 0;
+    int64_t bytes = 0;
     for (CollectiveOpInterface candidate : candidates) {
       Span next = span;
       next.add(candidate);
-      if (next.isEmpty())
+      bytes += candidate.getTraffic()->getPayloadBytes();
+      if (next.isEmpty() || (count > 0 && bytes > bucketBytes))
         break;
       span = next;
       ++count;
@@ -162,7 +166,7 @@ struct BucketCollectives
         if (isCandidate(collective))
           alike[getLaunchKey(collective)].push_back(collective);
       for (auto &[key, candidates] : alike)
-        joinCandidates(block, candidates);
+        joinCandidates(block, candidates, bucketBytes);
     }
     renumberCollectives(getOperation());
   }

@@ -73,6 +73,17 @@ static LogicalResult verifyReshardPlace(ReshardOp op) {
                              "inside each unit that uses the parameter";
 }
 
+/// A parameter is cast before it is gathered, so that fewer bytes move.
+static LogicalResult verifyCast(CastOp op) {
+  auto gather = op.getX().getDefiningOp<ReshardOp>();
+  if (!gather || gather.getReason() != Reason::ParameterGather ||
+      getElementTypeOrSelf(op.getType()).getIntOrFloatBitWidth() >=
+          getElementTypeOrSelf(gather.getType()).getIntOrFloatBitWidth())
+    return success();
+  return op.emitOpError() << "narrows a parameter behind its gather, expected "
+                             "the cast in front of it";
+}
+
 static LogicalResult verifyLegal(Operation *op, const Phase &phase) {
   bool legal =
       isa<ModuleOp, func::FuncOp, func::ReturnOp>(op) ||
@@ -87,6 +98,9 @@ static LogicalResult verifyLegal(Operation *op, const Phase &phase) {
     return op->emitOpError() << "is not legal in phase '" << phase.name << "'";
   if (auto reshard = dyn_cast<ReshardOp>(op))
     if (failed(verifyReshardPlace(reshard)))
+      return failure();
+  if (auto cast = dyn_cast<CastOp>(op))
+    if (failed(verifyCast(cast)))
       return failure();
   auto indexed = dyn_cast<GlobalIndexOpInterface>(op);
   if (indexed && !phase.offsets && !indexed.getOffsetMutable().empty())

@@ -32,7 +32,7 @@ struct Arguments {
   std::string input, output = "step.so";
   std::string mesh, stopAfter, emit, report, dataAxes, tensorAxis, zeroAxes;
   std::string reduceType = "f32", recompute = "none", recomputeUnits;
-  std::string units = "1", aheadBytes, machine;
+  std::string units = "1", aheadBytes, bucketBytes, machine;
   int64_t prefetch = 1, drain = 1;
   bool overlap = false;
   std::vector<std::string> rules;
@@ -114,10 +114,13 @@ static LogicalResult check(const CLI::App &app, Arguments &arguments) {
   std::string machineError;
   if (failed(parseMachine(arguments.machine, machineError)))
     return fail("--machine: " + machineError);
-  if (!arguments.aheadBytes.empty() && !parseBytes(arguments.aheadBytes))
-    return fail(
-        "--ahead-bytes: expected bytes as 1024, 16GB or 80GiB, found '" +
-        arguments.aheadBytes + "'");
+  for (auto [flag, text] :
+       {std::pair("--ahead-bytes", &arguments.aheadBytes),
+        std::pair("--bucket-bytes", &arguments.bucketBytes)})
+    if (!text->empty() && !parseBytes(*text))
+      return fail(flag +
+                  Twine(": expected bytes as 1024, 16GB or 80GiB, found '") +
+                  *text + "'");
   if (arguments.zero < 0 || arguments.zero > 3)
     return fail("--zero: expected 0, 1, 2 or 3, found " +
                 Twine(arguments.zero));
@@ -222,6 +225,9 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
                  "blocks as --memory-budget needs (none)");
   app.add_option("--recompute-units", arguments.recomputeUnits,
                  "which units do, as 'transformer.h.*' (the blocks)");
+  app.add_option("--bucket-bytes", arguments.bucketBytes,
+                 "largest payload of collectives that are joined into one, as "
+                 "25MB (no limit)");
   app.add_option("--machine", arguments.machine,
                  "speeds for placing collectives and predicting times, as "
                  "bandwidth=1e11,bandwidth.dp=2.5e10,latency=5e-6,flops=1e14,"
@@ -419,6 +425,8 @@ static LogicalResult setOptions(ModuleOp module, const Arguments &arguments,
   options.mesh = arguments.mesh;
   options.units = arguments.units;
   options.machine = arguments.machine;
+  if (!arguments.bucketBytes.empty())
+    options.bucketBytes = *parseBytes(arguments.bucketBytes);
   options.overlap = arguments.overlap;
   options.prefetch = arguments.prefetch;
   options.drain = arguments.drain;

@@ -71,6 +71,10 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       *this, "recompute-units",
       llvm::cl::desc("patterns of the units that do, as transformer.h.*"),
       llvm::cl::init("")};
+  Option<int64_t> bucketBytes{
+      *this, "bucket-bytes",
+      llvm::cl::desc("largest payload of collectives that are joined"),
+      llvm::cl::init(INT64_MAX)};
   Option<std::string> machine{
       *this, "machine",
       llvm::cl::desc(

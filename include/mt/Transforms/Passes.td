@@ -316,7 +316,7 @@ def BucketCollectives : Pass<"mt-bucket-collectives", "::mlir::ModuleOp"> {
     element type and reason, none of which depends on another, become one op of
     several tensors, if each moves at most `max-bytes`. So do, whatever they
     move, the all-gathers of parameters and the reduce-scatters of gradients
-    (`parameters`). The joint op stands where the last one stood, or, if a user
+    (`parameters`). A joint op moves at most `bucket-bytes`. It stands where the last one stood, or, if a user
     in between forbids that, behind the last of its inputs. Its bytes are the
     sum of all, its layouts those of the first. Collectives are numbered anew.
 
@@ -333,7 +333,9 @@ def BucketCollectives : Pass<"mt-bucket-collectives", "::mlir::ModuleOp"> {
     Option<"maxBytes", "max-bytes", "int64_t", "1048576",
            "largest payload in bytes of an all-reduce that is joined">,
     Option<"parameters", "parameters", "bool", "true",
-           "join gathers of parameters and reduce-scatters of gradients">
+           "join gathers of parameters and reduce-scatters of gradients">,
+    Option<"bucketBytes", "bucket-bytes", "int64_t", "INT64_MAX",
+           "largest payload in bytes of collectives that are joined">
   ];
 }
 
