@@ -379,10 +379,11 @@ TEST_F(JobTest, SaysWhatMemoryItUses) {
 
 TEST_F(JobTest, EndsWhereAStepTouchesMoreThanWasPlanned) {
   options.checkMemory = true;
-  EXPECT_EQ(messageOf("fake-overrun"),
-            options.step + ": rank 0: expected a step that touches at most the "
-                           "128 bytes planned for its arena, found that rank 1 "
-                           "has touched 144");
+  std::string message = messageOf("fake-overrun");
+  EXPECT_EQ(message, options.step +
+                         ": rank 0: expected a step that touches at most the "
+                         "128 bytes planned for its arena, found that rank 1 "
+                         "has touched 144");
   expectContains(progress.str(), "arena planned 128 bytes, touched 144 bytes;");
 }
 

@@ -289,6 +289,7 @@ TEST_P(StartedCallsTest, ARankThatThrowsLeavesACallThatWaits) {
     if (c.rank() == 2)
       throw Error("x.safetensors: it broke");
     c.wait(1);
+    c.wait(2);
     c.barrier("the end", 0, false);
   });
   EXPECT_EQ(message, "rank 2: x.safetensors: it broke");
