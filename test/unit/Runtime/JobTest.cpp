@@ -349,6 +349,8 @@ TEST_F(JobTest, SlowsCollectivesDownToANetwork) {
   EXPECT_GE(sums["seconds"], 2 * 0.1);
   EXPECT_GE(bias["seconds"], 2 * 0.15);
   EXPECT_GE(norm["seconds"], 2 * 0.125);
+  // This one is waited for at once.
+  EXPECT_GE(sums["exposed_seconds"], 2 * 0.09);
   EXPECT_LT(bias["exposed_seconds"], 0.1);
   EXPECT_GE(norm["exposed_seconds"], 2 * (0.125 + 0.14));
   EXPECT_GE(lines[0]["step_seconds"], 0.37);
