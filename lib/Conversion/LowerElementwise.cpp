@@ -63,6 +63,10 @@ static Results lowerConstant(ConstantOp op, ImplicitLocOpBuilder &b) {
 static Results lowerSumLeading(SumLeadingOp op, ImplicitLocOpBuilder &b) {
   RankedTensorType type = getTensorType(op.getResult());
   Domain domain(b, getTensorType(op.getX()).getShape());
+  // Without leading dimensions there is nothing to sum.
+  if (getTensorType(op.getX()) == type)
+    return {domain.map({domain.whole(op.getX())}, type.getElementType(),
+                       [](ScalarArgs in) { return in[0]; })};
   Value sums =
       domain.reduce(domain.leadingDims(type.getRank()),
                     {domain.whole(op.getX())}, Accumulator{b.getF64Type(), 0.0},
