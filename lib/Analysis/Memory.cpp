@@ -2,8 +2,6 @@
 
 #include "mt/Analysis/Memory.h"
 
-#include "mt/Analysis/Arena.h"
-
 using namespace mlir;
 using namespace mt;
 
@@ -33,7 +31,7 @@ Timeline::Timeline(Block &block) {
   for (auto [position, op] : llvm::enumerate(block))
     start[&op] = end[&op] = position;
   for (Operation &op : block) {
-    if (!op.hasAttr("async"))
+    if (!isStarted(&op))
       continue;
     int64_t &last = end[&op];
     for (Operation *user : op.getUsers())
@@ -158,11 +156,16 @@ void EntryMemory::addScratch() {
   }
 }
 
-void EntryMemory::placeArena() {
+SmallVector<ArenaBlock> EntryMemory::getArenaBlocks() const {
   SmallVector<ArenaBlock> blocks;
   for (const Storage &storage : storages)
     if (!storage.buffer)
       blocks.push_back({storage.bytes, storage.first, storage.last});
+  return blocks;
+}
+
+void EntryMemory::placeArena() {
+  SmallVector<ArenaBlock> blocks = getArenaBlocks();
   arenaBytes = placeBlocks(blocks);
   const ArenaBlock *block = blocks.begin();
   for (Storage &storage : storages)

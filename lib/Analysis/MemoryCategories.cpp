@@ -1,6 +1,7 @@
 //===- MemoryCategories.cpp - why something is in the arena ---------------===//
 
 #include "mt/Analysis/Memory.h"
+#include "mt/Analysis/Origin.h"
 
 using namespace mlir;
 using namespace mt;
@@ -23,49 +24,25 @@ StringRef mt::stringifyMemoryCategory(MemoryCategory category) {
   llvm_unreachable("a category without a name");
 }
 
-namespace {
-
-/// Where an op came from.
-struct Origin {
-  StringAttr unit, direction;
-
-  explicit Origin(Operation *op)
-      : unit(op->getAttrOfType<StringAttr>(attr::unit)),
-        direction(op->getAttrOfType<StringAttr>(attr::direction)) {}
-  bool isIn(Direction wanted) const {
-    return direction && direction.getValue() == stringifyDirection(wanted);
-  }
-  bool isInBackwardPass() const {
-    return isIn(Direction::Backward) || isIn(Direction::Recompute);
-  }
-  bool operator!=(const Origin &other) const {
-    return unit != other.unit || direction != other.direction;
-  }
-};
-
-} // namespace
-
-/// Whether `value` is a parameter, as it is stored or narrowed.
-static bool isStoredParameter(Value value) {
+BlockArgument mt::getStoredParameter(Value value) {
   value = getViewed(value);
   while (auto cast = value.getDefiningOp<CastOp>())
     value = getViewed(cast.getX());
   auto argument = dyn_cast<BlockArgument>(value);
   if (!argument)
-    return false;
+    return {};
   auto function = mlir::cast<func::FuncOp>(argument.getOwner()->getParentOp());
   unsigned number = argument.getArgNumber();
   auto role = function.getArgAttrOfType<StringAttr>(number, attr::role);
-  return function.getArgAttr(number, attr::parameter) ||
-         (role && role.getValue() == "parameter");
+  bool isParameter = function.getArgAttr(number, attr::parameter) ||
+                     (role && role.getValue() == "parameter");
+  return isParameter ? argument : BlockArgument();
 }
 
 static bool gathersParameters(CollectiveOpInterface op) {
-  std::optional<TrafficAttr> traffic = op.getTraffic();
-  if (traffic && *traffic && traffic->getReason() == Reason::ParameterGather)
-    return true;
-  return Origin(op).isInBackwardPass() &&
-         isStoredParameter(op->getOperand(0));
+  return hasReason(op, Reason::ParameterGather) ||
+         (Origin(op).isInBackwardPass() &&
+          getStoredParameter(op->getOperand(0)));
 }
 
 void mt::categorize(func::FuncOp entry,

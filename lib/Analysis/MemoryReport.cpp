@@ -2,7 +2,7 @@
 
 #include "mt/Analysis/MemoryReport.h"
 
-#include "mt/Analysis/Arena.h"
+#include "mt/Analysis/Origin.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -38,8 +38,7 @@ static StringRef getBufferKind(StringRef role) {
     return "parameters";
   if (role == "gradient")
     return "gradients";
-  if (role == "master_weight" || role == "first_moment" ||
-      role == "second_moment")
+  if (isOptimizerState(role))
     return "optimizer_state";
   return role == "input" || role == "random" ? "inputs" : "others";
 }
@@ -97,11 +96,6 @@ std::vector<std::pair<std::string, int64_t>> BufferSum::getKinds() const {
 // The peak
 //===----------------------------------------------------------------------===//
 
-static std::string getText(Operation *op, StringRef name) {
-  auto text = op->getAttrOfType<StringAttr>(name);
-  return text ? text.str() : "";
-}
-
 static SmallVector<const Storage *> getLive(const EntryMemory &memory,
                                             int64_t position) {
   SmallVector<const Storage *> live;
@@ -112,24 +106,13 @@ static SmallVector<const Storage *> getLive(const EntryMemory &memory,
   return live;
 }
 
-static int64_t findPeak(const EntryMemory &memory) {
-  SmallVector<ArenaBlock> blocks;
-  for (const Storage &storage : memory.getStorages())
-    if (!storage.buffer)
-      blocks.push_back({storage.bytes, storage.first, storage.last});
-  return findBusiest(blocks).position;
-}
-
 /// The name of the parameter that a gather is of.
 static std::string getParameterName(const Storage &storage) {
   if (storage.category != MemoryCategory::GatheredParameters || !storage.value)
     return "";
-  auto result = dyn_cast<OpResult>(storage.value);
-  Value value =
-      getViewed(result.getOwner()->getOperand(result.getResultNumber()));
-  while (auto cast = value.getDefiningOp<CastOp>())
-    value = getViewed(cast.getX());
-  auto argument = dyn_cast<BlockArgument>(value);
+  auto result = cast<OpResult>(storage.value);
+  BlockArgument argument = getStoredParameter(
+      result.getOwner()->getOperand(result.getResultNumber()));
   if (!argument)
     return "";
   auto entry = cast<func::FuncOp>(argument.getOwner()->getParentOp());
@@ -139,34 +122,31 @@ static std::string getParameterName(const Storage &storage) {
 }
 
 static LiveMemory describe(const Storage &storage) {
-  return {getParameterName(storage),
-          storage.op->getName().getStringRef().str(),
-          getText(storage.op, attr::unit),
-          getText(storage.op, attr::direction),
-          storage.category,
-          storage.bytes};
+  Origin origin(storage.op);
+  return {getParameterName(storage), storage.op->getName().getStringRef().str(),
+          origin.unit.str(),         origin.direction.str(),
+          storage.category,          storage.bytes};
 }
 
 static void addPeak(MemoryReport &report, const EntryMemory &memory) {
   func::FuncOp entry = memory.getEntry();
-  int64_t position = findPeak(memory);
+  int64_t position = findBusiest(memory.getArenaBlocks()).position;
   Operation *op = &*std::next(entry.front().begin(), position);
   report.entry = entry.getName().str();
-  report.unit = getText(op, attr::unit);
-  report.direction = getText(op, attr::direction);
+  report.unit = Origin(op).unit.str();
+  report.direction = Origin(op).direction.str();
   report.operation = op->getName().getStringRef().str();
   report.location = op->getLoc();
 
   SmallVector<const Storage *> live = getLive(memory, position);
-  llvm::MapVector<StringAttr, int64_t> saved;
+  llvm::MapVector<StringRef, int64_t> saved;
   for (const Storage *storage : live) {
     report.live[unsigned(storage->category)] += storage->bytes;
     if (storage->category == MemoryCategory::SavedActivations)
-      saved[storage->op->getAttrOfType<StringAttr>(attr::unit)] +=
-          storage->bytes;
+      saved[Origin(storage->op).unit] += storage->bytes;
   }
   for (auto [unit, bytes] : saved)
-    report.savedActivations.emplace_back(unit ? unit.str() : "", bytes);
+    report.savedActivations.emplace_back(unit.str(), bytes);
   llvm::stable_sort(live, [](const Storage *a, const Storage *b) {
     return a->bytes > b->bytes;
   });

@@ -141,28 +141,25 @@ static void explain(llvm::raw_ostream &os, int64_t bytes, int64_t expected,
 
 static void explainDifference(const ParameterTraffic &t,
                               llvm::raw_ostream &os) {
-  int64_t m = t.microbatches;
+  int64_t all = t.microbatches * t.parameterBytes;
+  if (t.gathersForward == 0 && t.reductionsMicrobatch == 0)
+    return explain(os, t.reductionsUpdate + t.gathersUpdate,
+                   2 * t.parameterBytes, "frozen parameters",
+                   "gradients wider than their parameters");
   if (t.gathersForward != 0) {
-    explain(os, t.gathersForward, m * t.parameterBytes,
+    explain(os, t.gathersForward, all,
             "parameters that are whole, or cast before they are gathered",
             "parameters that several units use");
-    explain(os, t.gathersBackward, m * t.parameterBytes,
+    explain(os, t.gathersBackward, all,
             "parameters that the backward pass does not read, or has kept",
             "parameters that several units read");
-    explain(os, t.reductionsMicrobatch, m * t.parameterBytes,
-            "gradients of frozen or whole parameters",
-            "gradients that several units contribute to, or wider ones");
-  } else if (t.reductionsMicrobatch != 0) {
-    explain(os, t.reductionsMicrobatch, m * t.parameterBytes,
-            "gradients of frozen or whole parameters",
-            "gradients that several units contribute to, or wider ones");
+  }
+  explain(os, t.reductionsMicrobatch, all,
+          "gradients of frozen or whole parameters",
+          "gradients that several units contribute to, or wider ones");
+  if (t.gathersForward == 0)
     explain(os, t.gathersUpdate, t.parameterBytes,
             "parameters that are frozen or whole", "");
-  } else {
-    explain(os, t.reductionsUpdate + t.gathersUpdate, 2 * t.parameterBytes,
-            "frozen parameters", "gradients wider than their parameters");
-    return;
-  }
   explain(os, t.reductionsUpdate, 0, "",
           "reductions over axes that do not shard the gradients");
 }

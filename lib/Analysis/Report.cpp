@@ -2,6 +2,8 @@
 
 #include "mt/Analysis/Report.h"
 
+#include "mt/Analysis/Origin.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/MapVector.h"
@@ -152,11 +154,9 @@ static std::string findComputeLayout(Value value) {
     }
     if (isa<CastOp>(use.getOwner()))
       return findComputeLayout(use.getOwner()->getResult(0));
-    auto gather = dyn_cast<CollectiveOpInterface>(use.getOwner());
-    if (!gather || !gather.getTraffic() ||
-        gather.getTraffic()->getReason() != Reason::ParameterGather)
+    if (!hasReason(use.getOwner(), Reason::ParameterGather))
       continue;
-    Value whole = gather->getResult(use.getOperandNumber());
+    Value whole = use.getOwner()->getResult(use.getOperandNumber());
     std::string layout = findComputeLayout(whole);
     return layout.empty() && getSharding(whole)
                ? getUserLayout(getSharding(whole))
@@ -181,8 +181,7 @@ static void addBuffer(ReportedParameter &parameter, StringRef role,
     parameter.gradient = buffer.getLayout();
     parameter.gradientBytesPerRank = buffer.getBytes();
   }
-  if (role == "master_weight" || role == "first_moment" ||
-      role == "second_moment") {
+  if (isOptimizerState(role)) {
     parameter.state = buffer.getLayout();
     parameter.stateBytesPerRank += buffer.getBytes();
   }
@@ -218,40 +217,15 @@ static std::vector<ReportedParameter> collectParameters(ModuleOp module) {
 // Saved activations
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// The unit that an op is, or came from.
-struct Origin {
-  StringRef unit, direction;
-
-  explicit Origin(Operation *op) {
-    if (auto unitOp = dyn_cast<UnitOp>(op)) {
-      unit = unitOp.getName();
-      direction = stringifyDirection(unitOp.getDirection());
-    } else if (auto name = op->getAttrOfType<StringAttr>(attr::unit)) {
-      unit = name.getValue();
-      auto text = op->getAttrOfType<StringAttr>(attr::direction);
-      direction = text ? text.getValue() : "";
-    }
-  }
-  bool isIn(Direction wanted) const {
-    return direction == stringifyDirection(wanted);
-  }
-};
-} // namespace
-
 static bool isReadBackward(Value value) {
   return llvm::any_of(value.getUsers(), [](Operation *user) {
-    Origin origin(user);
-    return origin.isIn(Direction::Backward) ||
-           origin.isIn(Direction::Recompute);
+    return Origin(user).isInBackwardPass();
   });
 }
 
 /// A gathered parameter that is kept is no activation.
 static bool isGatheredParameter(Value value) {
-  auto gather = getRoot(value).getDefiningOp<CollectiveOpInterface>();
-  return gather && gather.getTraffic() &&
-         gather.getTraffic()->getReason() == Reason::ParameterGather;
+  return hasReason(getRoot(value).getDefiningOp(), Reason::ParameterGather);
 }
 
 /// Of units, or of the ops that they were flattened to.

@@ -40,7 +40,7 @@ void Lanes::communicate(CollectiveOpInterface collective) {
                                       collective.getTraffic()->getRingBytes());
   time.communication += seconds;
   communicating = std::max(communicating, computing) + seconds;
-  if (collective->hasAttr("async"))
+  if (isStarted(collective))
     ends[collective] = communicating;
   else
     waitUntil(communicating);

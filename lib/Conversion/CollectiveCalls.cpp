@@ -28,8 +28,6 @@ std::optional<int32_t> mt::getDtype(Type type) {
   return std::nullopt;
 }
 
-bool mt::isStarted(CollectiveOpInterface op) { return op->hasAttr("async"); }
-
 namespace {
 
 /// The arrays of sizes of one call, in the order in which abi.def takes them.

@@ -42,10 +42,6 @@ private:
   mlir::Value inputArray, outputArray;
 };
 
-/// Whether the program goes on when `op` has been started, and waits for it
-/// later.
-bool isStarted(CollectiveOpInterface op);
-
 /// The number of `type` among mt_dtype (abi.h); none for types that do not
 /// cross the border.
 std::optional<int32_t> getDtype(mlir::Type type);

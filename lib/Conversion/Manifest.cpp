@@ -2,7 +2,6 @@
 
 #include "Manifest.h"
 
-#include "CollectiveCalls.h"
 #include "StepCollectives.h"
 #include "mt/Conversion/Passes.h"
 #include "mt/abi.h"
@@ -255,8 +254,7 @@ FailureOr<Array> ManifestBuilder::describeBuffers() {
                   {"sharding", describeSharding(buffer.getLayout(),
                                                 buffer.type.getRank())}};
     if (buffer.role == "parameter" || buffer.role == "gradient" ||
-        buffer.role == "master_weight" || buffer.role == "first_moment" ||
-        buffer.role == "second_moment") {
+        isOptimizerState(buffer.role)) {
       auto it = parameterIndex.find(buffer.name);
       if (it == parameterIndex.end())
         return module.emitError()

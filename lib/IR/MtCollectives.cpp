@@ -224,9 +224,19 @@ static LogicalResult verifyStep(Operation *op, const Transition &transition,
   return success();
 }
 
+bool mt::hasReason(Operation *op, Reason reason) {
+  auto collective = dyn_cast_or_null<CollectiveOpInterface>(op);
+  return collective && collective.getTraffic() &&
+         collective.getTraffic()->getReason() == reason;
+}
+
+bool mt::isStarted(Operation *op) {
+  return isa_and_nonnull<CollectiveOpInterface>(op) && op->hasAttr("async");
+}
+
 /// What a collective that is only started makes is read by one wait alone.
 static LogicalResult verifyStarted(Operation *op) {
-  if (!op->hasAttr("async"))
+  if (!isStarted(op))
     return success();
   WaitOp wait;
   for (Operation *user : op->getUsers()) {
@@ -248,7 +258,7 @@ CollectiveOpInterface WaitOp::getStarted() {
 }
 
 LogicalResult WaitOp::verify() {
-  if (getInputs().empty() || !getStarted() || !getStarted()->hasAttr("async"))
+  if (getInputs().empty() || !isStarted(getInputs().front().getDefiningOp()))
     return emitOpError() << "expected the results of an async collective";
   if (!llvm::equal(getInputs(), getStarted()->getResults()))
     return emitOpError() << "expected all results of '"

@@ -104,6 +104,11 @@ LogicalResult AttentionGradOp::verify() {
   return verifyWeightDropout(*this, getRandomKey(), getDropoutAttr());
 }
 
+bool CastOp::isNarrowing() {
+  return getElementTypeOrSelf(getResult()).getIntOrFloatBitWidth() <
+         getElementTypeOrSelf(getX()).getIntOrFloatBitWidth();
+}
+
 LogicalResult DropoutOp::verify() {
   if (failed(verifyRate(*this, getRate().convertToDouble())))
     return failure();
@@ -174,6 +179,11 @@ Value mt::getRoot(Value value) {
   }
 }
 
+bool mt::isOptimizerState(StringRef role) {
+  return role == "master_weight" || role == "first_moment" ||
+         role == "second_moment";
+}
+
 ParameterAttr mt::getParameter(Value value) {
   auto argument = dyn_cast<BlockArgument>(getRoot(value));
   if (!argument)
@@ -195,6 +205,22 @@ void UnitOp::updateResultTypes() {
   for (auto [result, value] :
        llvm::zip_equal(getOutputs(), getYield().getValues()))
     result.setType(value.getType());
+}
+
+bool UnitOp::isBlock() {
+  return !getBodyBlock()->getOps<AttentionOp>().empty();
+}
+
+void UnitOp::inlineBody() {
+  for (auto [argument, input] :
+       llvm::zip_equal(getBodyBlock()->getArguments(), getInputs()))
+    argument.replaceAllUsesWith(input);
+  YieldOp yield = getYield();
+  (*this)->replaceAllUsesWith(yield.getValues());
+  yield.erase();
+  (*this)->getBlock()->getOperations().splice((*this)->getIterator(),
+                                              getBodyBlock()->getOperations());
+  erase();
 }
 
 YieldOp UnitOp::getYield() {

@@ -177,6 +177,12 @@ RankedTensorType mt::withSharding(Type type, ShardingAttr sharding) {
                                sharding);
 }
 
+RankedTensorType mt::withElementType(Type type, Type elementType) {
+  auto tensor = cast<RankedTensorType>(type);
+  return RankedTensorType::get(tensor.getShape(), elementType,
+                               tensor.getEncoding());
+}
+
 RankedTensorType mt::getLocalType(Type type) {
   auto tensor = cast<RankedTensorType>(type);
   ShardingAttr sharding = getSharding(type);

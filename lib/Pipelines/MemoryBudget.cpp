@@ -104,14 +104,22 @@ static constexpr ChangeFn changes[] = {
     recomputeMore,
 };
 
-/// The peak of `input` with `options`; none where the pipeline refuses them.
-static std::optional<int64_t> findPeak(ModuleOp input,
-                                       const PipelineOptions &options) {
+/// The peak of `input` with `options`, changed; none where there is nothing to
+/// change or the pipeline refuses it.
+static std::optional<int64_t>
+findPeak(ModuleOp input, const PipelineOptions &options,
+         llvm::function_ref<bool(PipelineOptions &)> change) {
+  PipelineOptions changed;
+  changed.copyOptionValuesFrom(options);
+  changed.remarks = false;
+  changed.stopAfter = "scheduled";
+  if (!change(changed))
+    return std::nullopt;
   ScopedDiagnosticHandler silence(input.getContext(),
                                   [](Diagnostic &) { return success(); });
   OwningOpRef<ModuleOp> module = input.clone();
   PassManager manager(input.getContext());
-  buildPipeline(manager, options);
+  buildPipeline(manager, changed);
   if (failed(manager.run(*module)))
     return std::nullopt;
   auto report = buildMemoryReport(*module);
@@ -132,8 +140,7 @@ static std::vector<std::string> findUnits(ModuleOp input, FitPolicy policy,
   if (failed(manager.run(*module)))
     return units;
   module->walk([&](UnitOp unit) {
-    bool holdsAttention = !unit.getBodyBlock()->getOps<AttentionOp>().empty();
-    if (policy == FitPolicy::KeepGathered || holdsAttention)
+    if (policy == FitPolicy::KeepGathered || unit.isBlock())
       units.push_back(unit.getName().str());
   });
   // What is gathered last is needed again first.
@@ -153,18 +160,16 @@ static void chooseUnits(PipelineOptions &options, FitPolicy policy,
   options.recomputeUnits = names;
 }
 
-FailureOr<std::pair<size_t, size_t>> mt::fitToBudget(ModuleOp input,
-                                                     int64_t budgetBytes,
-                                                     FitPolicy policy,
-                                                     PipelineOptions &options) {
+std::pair<size_t, size_t> mt::fitToBudget(ModuleOp input, int64_t budgetBytes,
+                                          FitPolicy policy,
+                                          PipelineOptions &options) {
   std::vector<std::string> units = findUnits(input, policy, options);
   auto fits = [&](size_t count) {
-    PipelineOptions changed;
-    changed.copyOptionValuesFrom(options);
-    changed.remarks = false;
-    changed.stopAfter = "scheduled";
-    chooseUnits(changed, policy, ArrayRef(units).take_front(count));
-    std::optional<int64_t> peak = findPeak(input, changed);
+    std::optional<int64_t> peak =
+        findPeak(input, options, [&](PipelineOptions &changed) {
+          chooseUnits(changed, policy, ArrayRef(units).take_front(count));
+          return true;
+        });
     return peak && *peak <= budgetBytes;
   };
   // More recomputation and fewer kept units make the peak smaller: the least
@@ -181,7 +186,7 @@ FailureOr<std::pair<size_t, size_t>> mt::fitToBudget(ModuleOp input,
   else
     high = 0;
   chooseUnits(options, policy, ArrayRef(units).take_front(getCount(high)));
-  return std::pair(getCount(high), units.size());
+  return {getCount(high), units.size()};
 }
 
 //===----------------------------------------------------------------------===//
@@ -201,14 +206,12 @@ static std::vector<Attempt> tryChange(ChangeFn change, ModuleOp input,
                                       int64_t budgetBytes) {
   std::vector<Attempt> attempts;
   for (int attempt = 1;; ++attempt) {
-    PipelineOptions changed;
-    changed.copyOptionValuesFrom(options);
-    changed.remarks = false;
-    changed.stopAfter = "scheduled";
-    std::optional<std::string> option = change(changed, input, attempt);
-    if (!option)
-      return attempts;
-    std::optional<int64_t> peakBytes = findPeak(input, changed);
+    std::optional<std::string> option;
+    std::optional<int64_t> peakBytes =
+        findPeak(input, options, [&](PipelineOptions &changed) {
+          option = change(changed, input, attempt);
+          return option.has_value();
+        });
     if (!peakBytes)
       return attempts;
     attempts.push_back({*option, *peakBytes});

@@ -32,10 +32,9 @@ static Attribute getLaunchKey(CollectiveOpInterface collective) {
 /// A parameter's gather and its gradient's reduction belong to a unit's one
 /// launch, whatever they move.
 static bool isOfParameter(CollectiveOpInterface collective) {
-  Reason reason = collective.getTraffic()->getReason();
   return isa<AllGatherOp, ReduceScatterOp>(collective) &&
-         (reason == Reason::ParameterGather ||
-          reason == Reason::GradientReduction);
+         (hasReason(collective, Reason::ParameterGather) ||
+          hasReason(collective, Reason::GradientReduction));
 }
 
 namespace {

@@ -19,12 +19,6 @@ namespace mt {
 using namespace mlir;
 using namespace mt;
 
-static RankedTensorType withElementType(Type type, Type elementType) {
-  auto tensor = cast<RankedTensorType>(type);
-  return RankedTensorType::get(tensor.getShape(), elementType,
-                               tensor.getEncoding());
-}
-
 namespace {
 class TrainStep {
 public:
@@ -121,12 +115,9 @@ BlockArgument TrainStep::addAccumulator(Type type, StringRef role,
 /// A reduction is as exact as the accumulator. The cast stands behind what it
 /// casts, so that reductions follow one another and can be one launch.
 static Value castToSum(OpBuilder &builder, Value value, Type elementType) {
-  if (getElementTypeOrSelf(value) == elementType)
-    return value;
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointAfterValue(value);
-  return CastOp::create(builder, value.getLoc(),
-                        withElementType(value.getType(), elementType), value);
+  return castTo(builder, value.getLoc(), value, elementType);
 }
 
 /// Adds `contribution`, a result of a backward unit, to `accumulator` inside

@@ -45,6 +45,14 @@ Value mt::reshardTo(OpBuilder &builder, Location loc, Value value, Type type,
   return ReshardOp::create(builder, loc, type, value, reason, demandedBy);
 }
 
+Value mt::castTo(OpBuilder &builder, Location loc, Value value,
+                 Type elementType) {
+  if (getElementTypeOrSelf(value) == elementType)
+    return value;
+  return CastOp::create(builder, loc,
+                        withElementType(value.getType(), elementType), value);
+}
+
 /// The type to which a cotangent is brought by default: its primal's, with
 /// partial read as replicated.
 static RankedTensorType getPin(Value primal) {
@@ -322,7 +330,7 @@ UnitOp Differentiation::saveValues(UnitOp unit, ArrayRef<Value> values,
 /// of the forward unit, which saves them, and of a recompute unit.
 void Differentiation::provideInputs(Scope &scope) {
   Block *body = scope.unit.getBodyBlock();
-  Recomputation recomputation(body);
+  Recomputation recomputation;
   SmallVector<Value> saved;
   for (Value value : scope.inputs) {
     Operation *def = value.getDefiningOp();

@@ -35,6 +35,10 @@ mlir::Value reshardTo(mlir::OpBuilder &builder, mlir::Location loc,
                       mlir::Value value, mlir::Type type, Reason reason,
                       llvm::StringRef demandedBy);
 
+/// `value` with elements of another type: a cast, or nothing.
+mlir::Value castTo(mlir::OpBuilder &builder, mlir::Location loc,
+                   mlir::Value value, mlir::Type elementType);
+
 /// Whether every operand of `op` is replicated on `axes`.
 bool isReplicatedOn(mlir::Operation *op, llvm::ArrayRef<Axis> axes);
 

@@ -14,29 +14,18 @@ namespace mt {
 
 namespace {
 
-void inlineUnit(UnitOp unit) {
-  Block *body = unit.getBodyBlock();
+void flatten(UnitOp unit) {
   StringAttr name = unit.getNameAttr();
   auto direction = StringAttr::get(unit.getContext(),
                                    stringifyDirection(unit.getDirection()));
-  for (Operation &op : body->without_terminator()) {
+  for (Operation &op : unit.getBodyBlock()->without_terminator()) {
     // The innermost unit names an op.
     if (op.hasAttr(mt::attr::unit))
       continue;
     op.setAttr(mt::attr::unit, name);
     op.setAttr(mt::attr::direction, direction);
   }
-  for (auto [argument, input] :
-       llvm::zip_equal(body->getArguments(), unit.getInputs()))
-    argument.replaceAllUsesWith(input);
-  YieldOp yield = unit.getYield();
-  for (auto [result, value] :
-       llvm::zip_equal(unit.getOutputs(), yield.getValues()))
-    result.replaceAllUsesWith(value);
-  yield.erase();
-  unit->getBlock()->getOperations().splice(unit->getIterator(),
-                                           body->getOperations());
-  unit.erase();
+  unit.inlineBody();
 }
 
 struct FlattenUnits : mt::impl::FlattenUnitsBase<FlattenUnits> {
@@ -45,7 +34,7 @@ struct FlattenUnits : mt::impl::FlattenUnitsBase<FlattenUnits> {
     getOperation().walk([&](UnitOp unit) { units.push_back(unit); });
     // A walk visits inner units first.
     for (UnitOp unit : units)
-      inlineUnit(unit);
+      flatten(unit);
   }
 };
 

@@ -3,7 +3,6 @@
 #include "mt/Transforms/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -17,13 +16,9 @@ namespace mt {
 using namespace mlir;
 using namespace mt;
 
-static bool isBlock(UnitOp unit) {
-  return !unit.getBodyBlock()->getOps<AttentionOp>().empty();
-}
-
-/// A new unit in front of `anchor` that holds `ops`, which lie in its block one
-/// after the other, and yields what others read of them.
-static UnitOp wrap(ArrayRef<Operation *> ops, StringRef name, Location loc) {
+/// Puts `ops`, which stand one after the other, into a new unit that yields
+/// what others read of them.
+static void wrap(ArrayRef<Operation *> ops, StringRef name, Location loc) {
   llvm::SmallPtrSet<Operation *, 32> inside(ops.begin(), ops.end());
   llvm::SetVector<Value> inputs, outputs;
   for (Operation *op : ops) {
@@ -55,27 +50,14 @@ static UnitOp wrap(ArrayRef<Operation *> ops, StringRef name, Location loc) {
     });
   builder.setInsertionPointToEnd(body);
   YieldOp::create(builder, loc, outputs.getArrayRef());
-  return unit;
 }
 
-/// Puts the ops of a unit in its place.
-static void inlineUnit(UnitOp unit) {
-  for (auto [argument, input] :
-       llvm::zip_equal(unit.getBodyBlock()->getArguments(), unit.getInputs()))
-    argument.replaceAllUsesWith(input);
-  YieldOp yield = unit.getYield();
-  unit->replaceAllUsesWith(yield.getValues());
-  yield.erase();
-  unit->getBlock()->getOperations().splice(
-      unit->getIterator(), unit.getBodyBlock()->getOperations());
-  unit.erase();
-}
-
+/// Puts the ops of a unit in its place, and returns them.
 static SmallVector<Operation *> takeOps(UnitOp unit) {
   SmallVector<Operation *> ops;
   for (Operation &op : unit.getBodyBlock()->without_terminator())
     ops.push_back(&op);
-  inlineUnit(unit);
+  unit.inlineBody();
   return ops;
 }
 
@@ -107,7 +89,7 @@ static void mergeBlocks(func::FuncOp function, size_t count) {
     all.push_back(&op);
   for (Operation *op : all) {
     auto unit = dyn_cast<UnitOp>(op);
-    if (!unit || !isBlock(unit)) {
+    if (!unit || !unit.isBlock()) {
       flush();
       continue;
     }
@@ -183,7 +165,7 @@ struct GroupUnits : public mt::impl::GroupUnitsBase<GroupUnits> {
         continue;
       }
       for (UnitOp unit : llvm::to_vector(function.getBody().getOps<UnitOp>()))
-        if (isBlock(unit))
+        if (unit.isBlock())
           splitBlock(unit);
     }
   }

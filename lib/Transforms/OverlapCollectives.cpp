@@ -2,12 +2,11 @@
 //
 // A function is a list of segments: runs of ops of one unit and direction.
 //
-//   kind                      is started                     is waited for
-//   ------------------------  -----------------------------  -----------------
-//   gather of parameters      `prefetch` segments ahead      at its first use
-//   reduction of gradients    where it stands                `drain` segments
-//   on any other                 ahead of what it does not need at its first
-//   use
+//   kind                     is started                      is waited for
+//   -----------------------  ------------------------------  ----------------
+//   gather of parameters     `prefetch` segments ahead       at its first use
+//   reduction of gradients   where it stands                 `drain` later
+//   any other                ahead of what it does not need  at its first use
 //
 // Every device runs this one program, so all issue the same collectives in the
 // same order: that of the starts, over all communicators.
@@ -95,12 +94,6 @@ Operation *Overlap::getSegmentStart(size_t segment) {
 // Gathers
 //===----------------------------------------------------------------------===//
 
-static bool isParameterGather(Operation *op) {
-  auto gather = dyn_cast<AllGatherOp>(op);
-  return gather && gather.getTraffic() &&
-         gather.getTraffic()->getReason() == Reason::ParameterGather;
-}
-
 /// The ops, last first, that have to come along when `op` moves before
 /// `target`; fails when one of them is not free.
 static LogicalResult collectInputs(Operation *op, Operation *target,
@@ -137,7 +130,7 @@ void Overlap::prefetch(CollectiveOpInterface gather) {
   // Behind what the segment gathers for itself, or was gathered ahead before.
   Operation *target =
       getSegmentStart(chooseSegment(segmentOf.lookup(gather), bytes));
-  while (target != gather && (isa<CastOp>(target) || isParameterGather(target)))
+  while (target != gather && (isa<CastOp>(target) || hasReason(target, Reason::ParameterGather)))
     target = target->getNextNode();
   llvm::SetVector<Operation *> inputs;
   if (!target->isBeforeInBlock(gather) ||
@@ -242,10 +235,6 @@ void Overlap::start(CollectiveOpInterface collective, Operation *waitBefore) {
   for (auto [started, there] :
        llvm::zip_equal(collective->getResults(), wait.getOutputs()))
     started.replaceAllUsesExcept(there, wait);
-}
-
-static bool hasReason(CollectiveOpInterface collective, Reason reason) {
-  return collective.getTraffic()->getReason() == reason;
 }
 
 void Overlap::run() {

@@ -30,8 +30,6 @@ bool isRegathered(ReshardOp op);
 /// Finds what of a forward unit's body has to be computed again, and builds it.
 class Recomputation {
 public:
-  explicit Recomputation(mlir::Block *body) : body(body) {}
-
   /// Asks for `value`, a result of an op of the body.
   void add(mlir::Value value);
 
@@ -49,7 +47,6 @@ private:
   void addOp(mlir::Operation *op);
   bool isRepeated(mlir::Operation *op);
 
-  mlir::Block *body;
   llvm::SetVector<mlir::Value> wanted, saved;
   llvm::DenseSet<mlir::Operation *> repeated;
 };

@@ -16,10 +16,6 @@ namespace mt {
 using namespace mlir;
 using namespace mt;
 
-static bool holdsAttention(UnitOp unit) {
-  return !unit.getBodyBlock()->getOps<AttentionOp>().empty();
-}
-
 namespace {
 struct Recompute : public mt::impl::RecomputeBase<Recompute> {
   using RecomputeBase::RecomputeBase;
@@ -37,8 +33,7 @@ struct Recompute : public mt::impl::RecomputeBase<Recompute> {
       return signalPassFailure();
     auto value = StringAttr::get(&getContext(), policy);
     getOperation().walk([&](UnitOp unit) {
-      bool isMeant =
-          patterns->empty() ? holdsAttention(unit) : patterns->match(unit);
+      bool isMeant = patterns->empty() ? unit.isBlock() : patterns->match(unit);
       if (isMeant)
         unit->setAttr(attr::recompute, value);
     });

@@ -129,11 +129,6 @@ static StateLayout getStateLayout(RankedTensorType type, ArrayRef<Axis> axes,
 // Gathers
 //===----------------------------------------------------------------------===//
 
-static bool isNarrowing(CastOp cast) {
-  return getElementTypeOrSelf(cast.getType()).getIntOrFloatBitWidth() <
-         getElementTypeOrSelf(cast.getX().getType()).getIntOrFloatBitWidth();
-}
-
 namespace {
 /// Changes the storage of the parameters of one function.
 class StorageChange {
@@ -177,7 +172,7 @@ void StorageChange::gatherInBlock(Value shard, ShardingAttr compute,
   SmallVector<CastOp> casts;
   for (OpOperand &use : shard.getUses()) {
     auto cast = dyn_cast<CastOp>(use.getOwner());
-    if (cast && isNarrowing(cast))
+    if (cast && cast.isNarrowing())
       casts.push_back(cast);
     else
       whole.push_back(&use);

@@ -49,7 +49,6 @@ private:
   void addResults(ArrayRef<Value> values, ArrayRef<BlockArgument> replaced,
                   StringRef role);
   Value reshard(Value value, Type type, Reason reason);
-  Value cast(Value value, Type elementType);
   void buildOptimizer(ArrayRef<Value> reduced, Value scale, Value hyper);
   Value addHyperparameters(Type scalar);
   Value buildSquares(ArrayRef<Value> gradients, Type scalar);
@@ -166,16 +165,6 @@ Value UpdateBuilder::reshard(Value value, Type type, Reason reason) {
                    AdamWOp::getOperationName());
 }
 
-Value UpdateBuilder::cast(Value value, Type elementType) {
-  auto type = mlir::cast<RankedTensorType>(value.getType());
-  if (type.getElementType() == elementType)
-    return value;
-  return CastOp::create(
-      builder, loc,
-      RankedTensorType::get(type.getShape(), elementType, type.getEncoding()),
-      value);
-}
-
 /// Each device updates its shard of the state. New parameters are gathered from
 /// the shards, in their own type, where devices keep more of them than that.
 void UpdateBuilder::buildOptimizer(ArrayRef<Value> reduced, Value scale,
@@ -188,9 +177,11 @@ void UpdateBuilder::buildOptimizer(ArrayRef<Value> reduced, Value scale,
       parameter = reshard(parameters[index], type, Reason::Update);
     auto adamw = AdamWOp::create(
         builder, loc, TypeRange{type, type, type}, parameter,
-        cast(reduced[index], type.getElementType()), first[index],
-        second[index], scale, hyper, /*decay=*/type.getRank() >= 2);
-    Value updated = cast(adamw.getNewParameter(), entry.type.getElementType());
+        castTo(builder, loc, reduced[index], type.getElementType()),
+        first[index], second[index], scale, hyper,
+        /*decay=*/type.getRank() >= 2);
+    Value updated = castTo(builder, loc, adamw.getNewParameter(),
+                           entry.type.getElementType());
     newParameters.push_back(
         reshard(updated, entry.type, Reason::ParameterGather));
     newMasters.push_back(adamw.getNewParameter());

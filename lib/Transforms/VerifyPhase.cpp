@@ -77,8 +77,7 @@ static LogicalResult verifyReshardPlace(ReshardOp op) {
 static LogicalResult verifyCast(CastOp op) {
   auto gather = op.getX().getDefiningOp<ReshardOp>();
   if (!gather || gather.getReason() != Reason::ParameterGather ||
-      getElementTypeOrSelf(op.getType()).getIntOrFloatBitWidth() >=
-          getElementTypeOrSelf(gather.getType()).getIntOrFloatBitWidth())
+      !op.isNarrowing())
     return success();
   return op.emitOpError() << "narrows a parameter behind its gather, expected "
                              "the cast in front of it";

@@ -128,7 +128,7 @@ void Job::readStart() {
   if (!resumes)
     return;
   optimizer = std::make_unique<Checkpoint>(from + "/optimizer.safetensors");
-  optimizer->check(manifest, {std::begin(optimizerState), std::end(optimizerState)});
+  optimizer->check(manifest, optimizerState);
 }
 
 void Job::readState() {

@@ -34,13 +34,11 @@ enum class Role {
 
 /// What the optimizer keeps of a parameter; master weights where the parameter
 /// has fewer bits.
-inline constexpr Role optimizerState[] = {
+inline const std::vector<Role> optimizerState = {
     Role::MasterWeight, Role::FirstMoment, Role::SecondMoment};
 inline bool isOptimizerState(Role role) {
-  for (Role state : optimizerState)
-    if (role == state)
-      return true;
-  return false;
+  return std::find(optimizerState.begin(), optimizerState.end(), role) !=
+         optimizerState.end();
 }
 
 const char *roleName(Role role);

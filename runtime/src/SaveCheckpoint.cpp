@@ -34,9 +34,8 @@ void mt::runtime::saveCheckpoint(const Job &job, Communicator &communicator,
              job.options.maxShardBytes},
             memory);
   saveWhole(communicator, job.manifest,
-            {file("optimizer.safetensors"),
-             path + "/optimizer.safetensors",
-             {std::begin(optimizerState), std::end(optimizerState)}},
+            {file("optimizer.safetensors"), path + "/optimizer.safetensors",
+             optimizerState},
             memory);
   if (!folder)
     return;

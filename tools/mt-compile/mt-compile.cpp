@@ -30,18 +30,18 @@ using namespace mt;
 namespace {
 struct Arguments {
   std::string input, output = "step.so";
-  std::string mesh, stopAfter, emit, report, dataAxes, tensorAxis, zeroAxes;
-  std::string reduceType = "f32", recompute = "none", recomputeUnits;
-  std::string units = "1", aheadBytes, bucketBytes, machine;
-  int64_t prefetch = 1, drain = 1;
-  bool overlap = false;
+  std::string stopAfter, emit, report;
   std::vector<std::string> rules;
-  std::string ruleFile, memoryBudget;
+  std::string ruleFile, memoryBudget, aheadBytes, bucketBytes;
+  /// none, selective, full or auto; yes, no or auto.
+  std::string recompute = "none", keepGathered = "no";
+  bool wholeVocabulary = false;
   /// Of `memoryBudget`; none: what fits is not asked.
   std::optional<int64_t> budgetBytes;
-  int64_t microbatches = 1, zero = 0, minShardBytes = 0;
-  bool sequenceParallel = false, wholeVocabulary = false, remarks = false;
-  std::string keepGathered = "no";
+  /// What the pipeline takes as it is written.
+  PipelineOptions pipeline;
+  /// Of `pipeline.machine`.
+  Machine machine;
 };
 } // namespace
 
@@ -81,39 +81,29 @@ static LogicalResult checkBudget(Arguments &arguments) {
   return success();
 }
 
-/// Flags that are wrong by themselves, or beside each other.
-static LogicalResult check(const CLI::App &app, Arguments &arguments) {
-  if (arguments.input.empty())
-    return fail("command line: expected MODULE, a file with a function "
-                "@forward, found none");
-  if (failed(checkWord("--stop-after", arguments.stopAfter,
-                       {"annotated", "sharded", "differentiated", "placed",
-                        "local", "scheduled"})) ||
-      failed(
-          checkWord("--emit", arguments.emit, {"mlir", "llvm", "obj", "so"})) ||
-      failed(checkWord("--report", arguments.report, {"text", "json"})))
-    return failure();
-  if (app.count("--mesh") && arguments.mesh.empty())
-    return fail("--mesh: expected axes as 'dp=2,tp=4', found ''");
-  if (arguments.sequenceParallel && arguments.mesh.empty())
-    return fail("--sequence-parallel: expected --mesh beside it, found none");
+/// Units, buckets and overlap.
+static LogicalResult checkSchedule(const CLI::App &app, Arguments &arguments) {
+  PipelineOptions &options = arguments.pipeline;
   int64_t blocks = 0;
-  if (arguments.units != "modules" &&
-      (StringRef(arguments.units).getAsInteger(10, blocks) || blocks < 1))
+  if (options.units != "modules" &&
+      (StringRef(options.units).getAsInteger(10, blocks) || blocks < 1))
     return fail("--units: expected a number of blocks of at least 1, or "
                 "modules, found '" +
-                arguments.units + "'");
+                options.units + "'");
   for (StringRef flag : {"--prefetch", "--drain", "--ahead-bytes"})
-    if (app.count(flag.str()) && !arguments.overlap)
+    if (app.count(flag.str()) && !options.overlap)
       return fail(flag + ": expected --overlap beside it, found none");
-  for (auto [flag, value] : {std::pair("--prefetch", arguments.prefetch),
-                             std::pair("--drain", arguments.drain)})
+  for (auto [flag, value] :
+       {std::pair("--prefetch", options.prefetch.getValue()),
+        std::pair("--drain", options.drain.getValue())})
     if (value < 0)
       return fail(flag + Twine(": expected an integer of at least 0, found ") +
                   Twine(value));
-  std::string machineError;
-  if (failed(parseMachine(arguments.machine, machineError)))
-    return fail("--machine: " + machineError);
+  std::string error;
+  FailureOr<Machine> machine = parseMachine(options.machine, error);
+  if (failed(machine))
+    return fail("--machine: " + error);
+  arguments.machine = *machine;
   for (auto [flag, text] :
        {std::pair("--ahead-bytes", &arguments.aheadBytes),
         std::pair("--bucket-bytes", &arguments.bucketBytes)})
@@ -121,14 +111,21 @@ static LogicalResult check(const CLI::App &app, Arguments &arguments) {
       return fail(flag +
                   Twine(": expected bytes as 1024, 16GB or 80GiB, found '") +
                   *text + "'");
-  if (arguments.zero < 0 || arguments.zero > 3)
+  return success();
+}
+
+/// What is sharded, kept, and computed again.
+static LogicalResult checkState(const CLI::App &app,
+                                const Arguments &arguments) {
+  const PipelineOptions &options = arguments.pipeline;
+  if (options.zero < 0 || options.zero > 3)
     return fail("--zero: expected 0, 1, 2 or 3, found " +
-                Twine(arguments.zero));
-  if (arguments.minShardBytes < 0)
+                Twine(options.zero.getValue()));
+  if (options.minShardBytes < 0)
     return fail("--min-shard-bytes: expected an integer of at least 0, found " +
-                Twine(arguments.minShardBytes));
+                Twine(options.minShardBytes.getValue()));
   for (StringRef flag : {"--zero-axes", "--min-shard-bytes", "--keep-gathered"})
-    if (app.count(flag.str()) && arguments.zero == 0)
+    if (app.count(flag.str()) && options.zero == 0)
       return fail(flag + ": expected --zero 1, 2 or 3 beside it, found none");
   if (failed(checkWord("--recompute", arguments.recompute,
                        {"none", "selective", "full", "auto"})) ||
@@ -141,18 +138,40 @@ static LogicalResult check(const CLI::App &app, Arguments &arguments) {
     if (*value == "auto" && !app.count("--memory-budget"))
       return fail(flag +
                   Twine(": expected --memory-budget beside auto, found none"));
-  if (app.count("--recompute-units") && arguments.recompute == "none")
+  if (app.count("--recompute-units") && arguments.recompute != "selective" &&
+      arguments.recompute != "full")
     return fail("--recompute-units: expected --recompute selective or full "
-                "beside it, found none");
-  if (failed(checkWord("--reduce-dtype", arguments.reduceType,
-                       {"f32", "parameter"})))
+                "beside it, found " +
+                arguments.recompute);
+  return checkWord("--reduce-dtype", options.reduceType.getValue(),
+                   {"f32", "parameter"});
+}
+
+/// Flags that are wrong by themselves, or beside each other.
+static LogicalResult check(const CLI::App &app, Arguments &arguments) {
+  if (arguments.input.empty())
+    return fail("command line: expected MODULE, a file with a function "
+                "@forward, found none");
+  if (failed(checkWord("--stop-after", arguments.stopAfter,
+                       {"annotated", "sharded", "differentiated", "placed",
+                        "local", "scheduled"})) ||
+      failed(
+          checkWord("--emit", arguments.emit, {"mlir", "llvm", "obj", "so"})) ||
+      failed(checkWord("--report", arguments.report, {"text", "json"})))
     return failure();
-  if (arguments.microbatches < 1)
+  if (app.count("--mesh") && arguments.pipeline.mesh.empty())
+    return fail("--mesh: expected axes as 'dp=2,tp=4', found ''");
+  if (arguments.pipeline.sequenceParallel && arguments.pipeline.mesh.empty())
+    return fail("--sequence-parallel: expected --mesh beside it, found none");
+  if (failed(checkSchedule(app, arguments)) ||
+      failed(checkState(app, arguments)))
+    return failure();
+  if (arguments.pipeline.microbatches < 1)
     return fail("--microbatches: expected an integer of at least 1, found " +
-                Twine(arguments.microbatches));
+                Twine(arguments.pipeline.microbatches.getValue()));
   for (StringRef flag : {"--data-axes", "--tensor-axis", "--sharding",
                          "--sharding-file", "--zero"})
-    if (app.count(flag.str()) && arguments.mesh.empty())
+    if (app.count(flag.str()) && arguments.pipeline.mesh.empty())
       return fail(flag + ": expected --mesh beside it, found none");
   if (app.count("--memory-budget") && failed(checkBudget(arguments)))
     return failure();
@@ -183,13 +202,13 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
                  "a module with a function @forward, - for standard input "
                  "(required)");
   app.add_option("-o,--output", arguments.output, "file to write (step.so)");
-  app.add_option("--mesh", arguments.mesh,
+  app.add_option("--mesh", arguments.pipeline.mesh.getValue(),
                  "axes and sizes, as dp=2,tp=4; without it the step is dense, "
                  "or sharded as the module's annotations say");
-  app.add_option("--data-axes", arguments.dataAxes,
+  app.add_option("--data-axes", arguments.pipeline.dataAxes.getValue(),
                  "the axes that shard the batch, as dp,fsdp (those named dp, "
                  "data, fsdp, replica)");
-  app.add_option("--tensor-axis", arguments.tensorAxis,
+  app.add_option("--tensor-axis", arguments.pipeline.tensorAxis.getValue(),
                  "the axis that shards features (tp, tensor or model)");
   app.add_option("--sharding", arguments.rules,
                  "a layout by name, as 'lm_head.weight=[{}, {tp}]', that wins "
@@ -199,21 +218,22 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
   app.add_option("--sharding-file", arguments.ruleFile,
                  "a file of such rules, one a line, # starts a comment; rules "
                  "of the command line come after them");
-  app.add_option("--microbatches", arguments.microbatches,
+  app.add_option("--microbatches", arguments.pipeline.microbatches.getValue(),
                  "parts of the batch that a step takes one after the other "
                  "(1)");
-  app.add_option("--units", arguments.units,
+  app.add_option("--units", arguments.pipeline.units.getValue(),
                  "what is gathered and recomputed as one: so many blocks, or "
                  "modules, the parts of a block (1)");
   app.add_option(
-      "--zero", arguments.zero,
+      "--zero", arguments.pipeline.zero.getValue(),
       "shard over the data axes: 1 optimizer state, 2 gradients too, "
       "3 parameters too (0)");
   app.add_option(
-      "--zero-axes", arguments.zeroAxes,
+      "--zero-axes", arguments.pipeline.zeroAxes.getValue(),
       "the axes that shard state (fsdp, if the mesh has it, else the "
       "data axes)");
-  app.add_option("--min-shard-bytes", arguments.minShardBytes,
+  app.add_option("--min-shard-bytes",
+                 arguments.pipeline.minShardBytes.getValue(),
                  "a parameter whose shard would be smaller stays whole (0)");
   app.add_option(
       "--keep-gathered", arguments.keepGathered,
@@ -223,28 +243,30 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
                  "what the backward pass computes again instead of saving: "
                  "none, selective (attention), full, or auto, full in as few "
                  "blocks as --memory-budget needs (none)");
-  app.add_option("--recompute-units", arguments.recomputeUnits,
+  app.add_option("--recompute-units",
+                 arguments.pipeline.recomputeUnits.getValue(),
                  "which units do, as 'transformer.h.*' (the blocks)");
   app.add_option("--bucket-bytes", arguments.bucketBytes,
                  "largest payload of collectives that are joined into one, as "
                  "25MB (no limit)");
-  app.add_option("--machine", arguments.machine,
+  app.add_option("--machine", arguments.pipeline.machine.getValue(),
                  "speeds for placing collectives and predicting times, as "
                  "bandwidth=1e11,bandwidth.dp=2.5e10,latency=5e-6,flops=1e14,"
                  "memory=3e12");
-  app.add_flag("--overlap", arguments.overlap,
+  app.add_flag("--overlap", arguments.pipeline.overlap.getValue(),
                "run collectives beside computation");
-  app.add_option("--prefetch", arguments.prefetch,
+  app.add_option("--prefetch", arguments.pipeline.prefetch.getValue(),
                  "units ahead of its own that a gather is started (1)");
-  app.add_option("--drain", arguments.drain,
+  app.add_option("--drain", arguments.pipeline.drain.getValue(),
                  "units behind its own that a reduction is waited for (1)");
   app.add_option("--ahead-bytes", arguments.aheadBytes,
                  "bytes of parameters that are gathered ahead at most, as 1GiB "
                  "(no limit)");
-  app.add_option("--reduce-dtype", arguments.reduceType,
+  app.add_option("--reduce-dtype", arguments.pipeline.reduceType.getValue(),
                  "type of the gradients of bf16 parameters: f32 or parameter "
                  "(f32)");
-  app.add_flag("--sequence-parallel", arguments.sequenceParallel,
+  app.add_flag("--sequence-parallel",
+               arguments.pipeline.sequenceParallel.getValue(),
                "shard the residual stream over tp along the sequence");
   app.add_flag("--whole-vocabulary", arguments.wholeVocabulary,
                "do not shard embedding and head along the vocabulary");
@@ -258,7 +280,7 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
   app.add_option("--report", arguments.report,
                  "print every collective, and the peak of memory: text or "
                  "json");
-  app.add_flag("--remarks", arguments.remarks,
+  app.add_flag("--remarks", arguments.pipeline.remarks.getValue(),
                "say why layouts and collectives are what they are");
   try {
     app.parse(argc, argv);
@@ -382,7 +404,7 @@ static LogicalResult writeCode(ModuleOp module, const Arguments &arguments) {
 }
 
 static void printReport(const Report &report, const Arguments &arguments) {
-  if (arguments.remarks)
+  if (arguments.pipeline.remarks)
     emitRemarks(report);
   if (arguments.report == "json")
     llvm::outs() << llvm::formatv("{0:2}\n", llvm::json::Value(toJson(report)));
@@ -415,37 +437,22 @@ static LogicalResult readRules(const Arguments &arguments, std::string &rules) {
 /// The options of the pipeline that the flags ask for.
 static LogicalResult setOptions(ModuleOp module, const Arguments &arguments,
                                 PipelineOptions &options) {
+  options.copyOptionValuesFrom(arguments.pipeline);
   std::string rules;
   if (failed(readRules(arguments, rules)))
     return failure();
   options.sharding = rules;
-  options.dataAxes = arguments.dataAxes;
-  options.tensorAxis = arguments.tensorAxis;
-  options.microbatches = arguments.microbatches;
-  options.mesh = arguments.mesh;
-  options.units = arguments.units;
-  options.machine = arguments.machine;
+  options.vocabularyParallel = !arguments.wholeVocabulary;
+  options.annotated = options.mesh.empty() && isAnnotated(module);
+  options.reshardAfterForward = arguments.keepGathered != "yes";
+  options.recompute = arguments.recompute;
   if (!arguments.bucketBytes.empty())
     options.bucketBytes = *parseBytes(arguments.bucketBytes);
-  options.overlap = arguments.overlap;
-  options.prefetch = arguments.prefetch;
-  options.drain = arguments.drain;
   if (!arguments.aheadBytes.empty())
     options.aheadBytes = *parseBytes(arguments.aheadBytes);
-  options.zero = arguments.zero;
-  options.zeroAxes = arguments.zeroAxes;
-  options.minShardBytes = arguments.minShardBytes;
-  options.reshardAfterForward = arguments.keepGathered != "yes";
-  options.reduceType = arguments.reduceType;
-  options.recompute = arguments.recompute;
-  options.recomputeUnits = arguments.recomputeUnits;
-  options.annotated = arguments.mesh.empty() && isAnnotated(module);
-  options.sequenceParallel = arguments.sequenceParallel;
-  options.vocabularyParallel = !arguments.wholeVocabulary;
-  options.remarks = arguments.remarks;
   options.stopAfter =
       arguments.stopAfter.empty() ? "scheduled" : arguments.stopAfter;
-  if (arguments.mesh.empty() && !options.annotated &&
+  if (options.mesh.empty() && !options.annotated &&
       llvm::is_contained({"annotated", "sharded"}, arguments.stopAfter))
     return fail("--stop-after: expected differentiated, placed, local or "
                 "scheduled of a step without a mesh, found '" +
@@ -478,36 +485,29 @@ static LogicalResult shardAndReport(ModuleOp module, const Arguments &arguments,
     if (failed(memory))
       return failure();
     report.memory = std::move(*memory);
-    std::string ignored;
-    Machine machine = *parseMachine(arguments.machine, ignored);
-    if (machine.knowsComputation())
-      report.time = predictStepTime(module, machine);
+    if (arguments.machine.knowsComputation())
+      report.time = predictStepTime(module, arguments.machine);
   }
   printReport(report, arguments);
   return success();
 }
 
 /// Sets what is to be chosen by the budget, and says what was chosen.
-static LogicalResult choosePolicies(ModuleOp input, const Arguments &arguments,
-                                    PipelineOptions &options) {
-  auto choose = [&](StringRef word, FitPolicy policy,
-                    StringRef what) -> LogicalResult {
+static void choosePolicies(ModuleOp input, const Arguments &arguments,
+                           PipelineOptions &options) {
+  auto choose = [&](StringRef word, FitPolicy policy, StringRef what) {
     if (word != "auto")
-      return success();
-    auto chosen = fitToBudget(input, *arguments.budgetBytes, policy, options);
-    if (failed(chosen))
-      return failure();
-    llvm::outs() << what << " in " << chosen->first << " of " << chosen->second
-                 << " units\n";
-    return success();
+      return;
+    auto [chosen, all] =
+        fitToBudget(input, *arguments.budgetBytes, policy, options);
+    llvm::outs() << what << " in " << chosen << " of " << all << " units\n";
   };
   if (arguments.recompute == "auto")
     options.recompute = "none";
   // What is recomputed first: it is the larger part.
-  return failure(
-      failed(choose(arguments.recompute, FitPolicy::Recompute, "recomputes")) ||
-      failed(choose(arguments.keepGathered, FitPolicy::KeepGathered,
-                    "keeps what is gathered")));
+  choose(arguments.recompute, FitPolicy::Recompute, "recomputes");
+  choose(arguments.keepGathered, FitPolicy::KeepGathered,
+         "keeps what is gathered");
 }
 
 /// From a forward function to the scheduled phase, or to where the user stops.
@@ -518,9 +518,8 @@ static LogicalResult shard(ModuleOp module, const Arguments &arguments) {
   OwningOpRef<ModuleOp> input;
   if (arguments.budgetBytes)
     input = module.clone();
-  if (failed(choosePolicies(*input, arguments, options)))
-    return failure();
-  bool reports = !arguments.report.empty() || arguments.remarks;
+  choosePolicies(*input, arguments, options);
+  bool reports = !arguments.report.empty() || arguments.pipeline.remarks;
   bool isPlaced = !llvm::is_contained(
       {"annotated", "sharded", "differentiated"}, arguments.stopAfter);
   if (failed(reports && isPlaced ? shardAndReport(module, arguments, options)
@@ -562,7 +561,7 @@ static LogicalResult shardIfForward(ModuleOp module,
     return fail(arguments.input + ": expected a function @" + forwardName +
                 ", or the entries @" + microbatchName + " and @" + updateName +
                 ", found neither");
-  if (!arguments.mesh.empty())
+  if (!arguments.pipeline.mesh.empty())
     return fail("--mesh: expected a module with a function @" + forwardName +
                 ", found one that is partitioned");
   return schedule(module, arguments);
@@ -582,9 +581,9 @@ static OwningOpRef<ModuleOp> parseModule(MLIRContext &context,
 }
 
 static LogicalResult compile(MLIRContext &context, const Arguments &arguments) {
-  if (!arguments.mesh.empty()) {
+  if (!arguments.pipeline.mesh.empty()) {
     std::string error;
-    if (!parseMesh(&context, arguments.mesh, error))
+    if (!parseMesh(&context, arguments.pipeline.mesh, error))
       return fail("--mesh: " + error);
   }
   llvm::SourceMgr source;

@@ -17,6 +17,7 @@
 #ifndef MT_ANALYSIS_MEMORY_H
 #define MT_ANALYSIS_MEMORY_H
 
+#include "mt/Analysis/Arena.h"
 #include "mt/IR/Mt.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -107,6 +108,8 @@ public:
   const Storage &getStorage(mlir::Value value) const {
     return storages[storageOf.lookup(value)];
   }
+  /// What is in the arena, in the order of the storages.
+  llvm::SmallVector<ArenaBlock> getArenaBlocks() const;
   /// Null where the op's kernel needs none.
   const Storage *getScratch(mlir::Operation *op) const;
   /// The buffer in which the caller wants each result.
@@ -133,6 +136,9 @@ private:
   llvm::DenseMap<mlir::Operation *, unsigned> scratchOf;
   int64_t arenaBytes = 0;
 };
+
+/// The parameter that `value` is, as it is stored or narrowed; else null.
+mlir::BlockArgument getStoredParameter(mlir::Value value);
 
 /// Says of each storage why it is there; `storageOf` gives its number.
 void categorize(mlir::func::FuncOp entry,

@@ -1,5 +1,4 @@
-//===- StepTime.h - how long a step takes, by a model of the machine -*- C++
-//-*-===//
+//===- StepTime.h - how long a step takes, by a model -----------*- C++ -*-===//
 //
 // Of a module in the scheduled phase, on one device. Computation and
 // communication are two lanes. An op takes the longer of its operations at the

@@ -118,6 +118,16 @@ mlir::Value getRoot(mlir::Value value);
 /// The parameter that `value` is inside or outside units; null when it is none.
 ParameterAttr getParameter(mlir::Value value);
 
+/// Whether `op` is a collective that is there for this reason.
+bool hasReason(mlir::Operation *op, Reason reason);
+
+/// Whether `op` is a collective that is only started (`async`): its results are
+/// there behind its `mt.wait`.
+bool isStarted(mlir::Operation *op);
+
+/// Whether a buffer of this role is what the optimizer keeps of a parameter.
+bool isOptimizerState(llvm::StringRef role);
+
 /// The operand whose memory a result of a planned op takes over (`mt.reuse`).
 std::optional<unsigned> getReusedOperand(mlir::OpResult result);
 

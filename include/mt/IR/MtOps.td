@@ -230,6 +230,10 @@ def Mt_CastOp : Mt_ModelOp<"cast"> {
   }];
   let arguments = (ins Mt_FloatTensor:$x);
   let results = (outs Mt_FloatTensor:$result);
+  let extraClassDeclaration = [{
+    /// Whether the result has fewer bits.
+    bool isNarrowing();
+  }];
 }
 
 def Mt_GeluOp : Mt_ModelOp<"gelu"> {
@@ -740,6 +744,10 @@ def Mt_UnitOp : Mt_Op<"unit", [IsolatedFromAbove, RecursiveMemoryEffects,
     void updateArgumentTypes();
     /// Gives the results the types of what is yielded.
     void updateResultTypes();
+    /// Whether it is a block of a Transformer: it holds attention.
+    bool isBlock();
+    /// Puts the ops of the body in the unit's place; the unit is gone.
+    void inlineBody();
   }];
 }
 

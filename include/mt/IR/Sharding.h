@@ -135,6 +135,10 @@ inline ShardingAttr getSharding(mlir::Value value) {
 /// `type` with its encoding replaced by `sharding` (null: dense).
 mlir::RankedTensorType withSharding(mlir::Type type, ShardingAttr sharding);
 
+/// `type` with elements of another type, in the same layout.
+mlir::RankedTensorType withElementType(mlir::Type type,
+                                       mlir::Type elementType);
+
 /// The dense type of what one device holds.
 mlir::RankedTensorType getLocalType(mlir::Type type);
 

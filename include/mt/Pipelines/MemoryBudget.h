@@ -32,12 +32,12 @@ enum class FitPolicy {
   KeepGathered,
 };
 
-/// Sets the units of `policy` in `options` so that the peak of `input` is at most
-/// `budgetBytes`, or as small as the policy makes it. Returns the number of units
-/// and how many there are. Fails where the pipeline refuses the options.
-mlir::FailureOr<std::pair<size_t, size_t>>
-fitToBudget(mlir::ModuleOp input, int64_t budgetBytes, FitPolicy policy,
-            PipelineOptions &options);
+/// Sets the units of `policy` in `options` so that the peak of `input` is at
+/// most `budgetBytes`, or as small as the policy makes it. Returns the number
+/// of units and how many there are.
+std::pair<size_t, size_t> fitToBudget(mlir::ModuleOp input, int64_t budgetBytes,
+                                      FitPolicy policy,
+                                      PipelineOptions &options);
 
 } // namespace mt
 

@@ -16,14 +16,24 @@ static double timePasses(mlir::ModuleOp model) {
   return double(std::clock() - start) / CLOCKS_PER_SEC;
 }
 
-/// Flattening units, planning memory and checking the plan.
-TEST(CompileTime, ScheduleOfGpt3) {
+class CompileTime : public testing::Test {
+protected:
+  CompileTime() {
+    mlir::DialectRegistry registry;
+    mt::registerAllDialects(registry);
+    context.appendDialectRegistry(registry);
+  }
+  void SetUp() override {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers slow it down";
+    GTEST_SKIP() << "sanitizers slow it down";
 #endif
-  mlir::DialectRegistry registry;
-  mt::registerAllDialects(registry);
-  mlir::MLIRContext context(registry);
+  }
+
+  mlir::MLIRContext context;
+};
+
+/// Flattening units, planning memory and checking the plan.
+TEST_F(CompileTime, ScheduleOfGpt3) {
   auto model = mt::importGpt3(context, 96);
   ASSERT_TRUE(succeeded(mt::shardGpt3(*model, "local")));
   double best = 1e9;
@@ -41,13 +51,7 @@ TEST(CompileTime, ScheduleOfGpt3) {
 
 // tp 8, fsdp 64, sequence parallel, selective recomputation, overlapped: to the
 // scheduled phase, with its peak and what it sends.
-TEST(CompileTime, ShardedStateOfGpt3) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers slow it down";
-#endif
-  mlir::DialectRegistry registry;
-  mt::registerAllDialects(registry);
-  mlir::MLIRContext context(registry);
+TEST_F(CompileTime, ShardedStateOfGpt3) {
   auto model = mt::importGpt3(context, 96, /*batch=*/512);
   mt::PipelineOptions options;
   options.mesh = "fsdp:64,tp:8";
@@ -77,13 +81,7 @@ TEST(CompileTime, ShardedStateOfGpt3) {
   EXPECT_LT(report.memory->peakBytes, int64_t(80e9));
 }
 
-TEST(CompileTime, PassesOnGpt3) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers slow it down";
-#endif
-  mlir::DialectRegistry registry;
-  mt::registerAllDialects(registry);
-  mlir::MLIRContext context(registry);
+TEST_F(CompileTime, PassesOnGpt3) {
   auto model = mt::importGpt3(context, 96), deep = mt::importGpt3(context, 192);
   // In turn, and the least of several rounds: a machine that is busy elsewhere,
   // or whose caches are, only adds time. What grows faster than the model does

@@ -64,6 +64,22 @@ inline double combine(mt_reduction reduction, const std::vector<int64_t> &ranks,
   return result;
 }
 
+/// The call of an all-reduce of one tensor, in memory of the caller's.
+inline Collective makeAllReduce(int64_t id, int64_t group, int32_t dtype,
+                                const void *const *input, void *const *output,
+                                const int64_t *count) {
+  Collective call;
+  call.kind = CollectiveKind::AllReduce;
+  call.id = id;
+  call.group = group;
+  call.dtype = dtype;
+  call.tensors = 1;
+  call.inputs = input;
+  call.outputs = output;
+  call.counts = count;
+  return call;
+}
+
 /// A coalesced call under construction: tensors with their sizes.
 struct Call : Collective {
   Call(CollectiveKind kind, int64_t group, mt_dtype dtype, int64_t rank)

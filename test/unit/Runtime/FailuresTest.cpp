@@ -1,5 +1,6 @@
 //===- FailuresTest.cpp - nobody hangs ------------------------------------===//
 
+#include "CollectiveCall.h"
 #include "MemoryTransport.h"
 #include "Support.h"
 #include "comm/Guarded.h"
@@ -71,16 +72,7 @@ void allReduce(Communicator &communicator, int64_t id, int64_t group,
   std::vector<float> data(16);
   const void *input = data.data();
   void *output = data.data();
-  Collective call;
-  call.kind = CollectiveKind::AllReduce;
-  call.id = id;
-  call.group = group;
-  call.dtype = dtype;
-  call.tensors = 1;
-  call.inputs = &input;
-  call.outputs = &output;
-  call.counts = &count;
-  communicator.run(call);
+  communicator.run(makeAllReduce(id, group, dtype, &input, &output, &count));
 }
 
 TEST_P(Failures, AThrowingRankEndsTheJob) {

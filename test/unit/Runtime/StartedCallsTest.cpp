@@ -2,6 +2,7 @@
 
 #include "comm/StartedCalls.h"
 
+#include "CollectiveCall.h"
 #include "MemoryTransport.h"
 #include "Recorder.h"
 #include "Support.h"
@@ -37,16 +38,9 @@ void compute(double seconds) {
 
 /// A sum over a group, of one element.
 struct Sum {
-  Sum(int64_t id, int64_t group, double value) : value(value) {
-    call.kind = CollectiveKind::AllReduce;
-    call.id = id;
-    call.group = group;
-    call.dtype = MT_F64;
-    call.tensors = 1;
-    call.counts = &one;
-    call.inputs = &input;
-    call.outputs = &output;
-  }
+  Sum(int64_t id, int64_t group, double value)
+      : value(value),
+        call(makeAllReduce(id, group, MT_F64, &input, &output, &one)) {}
   Sum(const Sum &) = delete;
 
   static constexpr int64_t one = 1;
