@@ -42,6 +42,7 @@ struct Arguments {
   PipelineOptions pipeline;
   /// Of `pipeline.machine`.
   Machine machine;
+  HostTargetOptions target;
 };
 } // namespace
 
@@ -159,6 +160,9 @@ static LogicalResult check(const CLI::App &app, Arguments &arguments) {
           checkWord("--emit", arguments.emit, {"mlir", "llvm", "obj", "so"})) ||
       failed(checkWord("--report", arguments.report, {"text", "json"})))
     return failure();
+  if (arguments.target.optimizationLevel > 3)
+    return fail("-O: expected an integer from 0 to 3, found " +
+                Twine(arguments.target.optimizationLevel));
   if (app.count("--mesh") && arguments.pipeline.mesh.empty())
     return fail("--mesh: expected axes as 'dp=2,tp=4', found ''");
   if (arguments.pipeline.sequenceParallel && arguments.pipeline.mesh.empty())
@@ -277,6 +281,9 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
                  "bytes of memory on a rank, as 80GiB or 16GB: a step that "
                  "needs more is refused, with the options that would help");
   app.add_option("--emit", arguments.emit, "mlir, llvm, obj or so (so)");
+  app.add_option("-O", arguments.target.optimizationLevel,
+                 "how far the code is optimised, 0 to 3: less compiles faster "
+                 "(3)");
   app.add_option("--report", arguments.report,
                  "print every collective, and the peak of memory: text or "
                  "json");
@@ -388,12 +395,14 @@ static LogicalResult checked(llvm::Error error) {
 
 static LogicalResult writeCode(ModuleOp module, const Arguments &arguments) {
   if (arguments.emit == "so")
-    return checked(writeSharedLibrary(module, arguments.output));
-  auto machine = createHostTargetMachine();
+    return checked(
+        writeSharedLibrary(module, arguments.output, arguments.target));
+  auto machine = createHostTargetMachine(arguments.target);
   if (!machine)
     return fail(machine.takeError());
   llvm::LLVMContext context;
-  auto code = translateToLLVM(module, context, **machine);
+  auto code = translateToLLVM(module, context, **machine,
+                              arguments.target.optimizationLevel);
   if (!code)
     return fail(code.takeError());
   if (arguments.emit == "obj")

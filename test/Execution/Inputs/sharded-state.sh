@@ -8,7 +8,8 @@
 # There are 192 settings: ZeRO 0 to 3, eight meshes with and without sequence
 # parallelism, three policies of recomputation, one and three microbatches. Those
 # numbered FIRST, FIRST + EVERY and so on are run; 0 1 runs all. The line before a
-# comparison says which setting it is of.
+# comparison says which setting it is of. What the layouts change is the program,
+# not how it is compiled: -O1 compiles in half the time.
 set -eu
 golden=$1 out=$2 next=$3 every=$4 number=0
 
@@ -18,8 +19,8 @@ train() { # flags of mt-compile
     return
   fi
   number=$((number + 1)) next=$((next + every))
-  echo "== $((number - 1)): mt-compile $*"
-  mt-compile "$out.mlir" "$@" -o "$out.so"
+  echo "== $((number - 1)): mt-compile -O1 $*"
+  mt-compile -O1 "$out.mlir" "$@" -o "$out.so"
   mt-run "$out.so" --init "$golden" --data "$golden/batches.safetensors" \
     --steps 10 --lr 3e-3 --log "$out.log" --save-gradients "$out.safetensors"
   mt-golden-check "$golden" --log "$out.log" --gradients "$out.safetensors"
