@@ -159,7 +159,7 @@ def EmbedManifest : Pass<"mt-embed-manifest", "::mlir::ModuleOp"> {
 
     ```mlir
     llvm.mlir.global external constant @mt_manifest("{...}\00")
-    llvm.mlir.global external constant @mt_abi_version(1 : i32) : i32
+    llvm.mlir.global external constant @mt_abi_version(3 : i32) : i32
     ```
 
     Fails when a buffer that belongs to a parameter names one that the module

@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#define MT_ABI_VERSION 2
+#define MT_ABI_VERSION 3
 
 #ifdef __cplusplus
 extern "C" {

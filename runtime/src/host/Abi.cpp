@@ -142,3 +142,9 @@ void mt_gemm_f64(mt_context *context, int64_t batch0, int64_t batch1, int64_t m,
                  {b, b0, b1, bK, bN}, {c, c0, c1, cM, cN}, accumulate != 0);
   });
 }
+
+void mt_parallel(mt_context *context,
+                 void (*body)(void *environment, int64_t first, int64_t last),
+                 void *environment, int64_t count) {
+  guarded(context, [&] { body(environment, 0, count); });
+}
