@@ -36,3 +36,17 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
                          << " arguments, found " << function.getNumArguments();
   return success();
 }
+
+LogicalResult ParallelOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto part =
+      symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getPartAttr());
+  if (!part || !isKernel(part))
+    return emitOpError() << "expected a part of a kernel, found "
+                         << getPartAttr();
+  SmallVector<Type> expected(getInputs().getTypes());
+  expected.append(2, IndexType::get(getContext()));
+  if (part.getArgumentTypes() != ArrayRef<Type>(expected))
+    return emitOpError() << "expected a part that takes (" << expected
+                         << "), found (" << part.getArgumentTypes() << ")";
+  return success();
+}

@@ -3,7 +3,8 @@
 //   scheduled ──outline──▶ entries: launches      kernels: mt ops
 //                             │                     │ to-linalg
 //                             │                     │ reuse-operands
-//                             │ embed-manifest      │ bufferize, gemm
+//                             │                     │ bufferize, gemm
+//                             │ embed-manifest      │ parallelize
 //                             │                     │ loops, math, LLVM
 //                             └── entries-to-llvm ──┴──▶ lowered
 //
@@ -63,6 +64,7 @@ void mt::buildHostPipeline(OpPassManager &manager,
   manager.addNestedPass<func::FuncOp>(createReuseOperands());
   manager.addNestedPass<func::FuncOp>(createBufferizeKernels());
   manager.addPass(createContractionsToRuntime());
+  manager.addPass(createParallelizeKernels());
   // The entries still say what their buffers are.
   EmbedManifestOptions manifest;
   manifest.target = options.target;

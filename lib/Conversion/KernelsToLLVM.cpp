@@ -1,5 +1,6 @@
 //===- KernelsToLLVM.cpp - kernels as LLVM functions ----------------------===//
 
+#include "RuntimeFunctions.h"
 #include "mt/Conversion/Passes.h"
 #include "mt/IR/Mt.h"
 
@@ -8,6 +9,8 @@
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
 #include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
+#include "mlir/Conversion/LLVMCommon/MemRefBuilder.h"
+#include "mlir/Conversion/LLVMCommon/Pattern.h"
 #include "mlir/Conversion/LLVMCommon/TypeConverter.h"
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
@@ -15,6 +18,7 @@
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/Transforms/Transforms.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/Transforms/DialectConversion.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
@@ -39,6 +43,95 @@ static LogicalResult expand(ModuleOp module) {
   return applyPatternsGreedily(module, std::move(patterns));
 }
 
+//===----------------------------------------------------------------------===//
+// Parts
+//===----------------------------------------------------------------------===//
+
+/// What a part's inputs are in memory: of a memref its address.
+static LLVM::LLVMStructType getEnvironmentType(host::ParallelOp op) {
+  MLIRContext *context = op.getContext();
+  SmallVector<Type> types;
+  for (Type type : op.getInputs().getTypes()) {
+    if (isa<MemRefType>(type))
+      type = LLVM::LLVMPointerType::get(context);
+    else if (type.isIndex())
+      type = IntegerType::get(context, 64);
+    types.push_back(type);
+  }
+  return LLVM::LLVMStructType::getLiteral(context, types);
+}
+
+static std::string getTaskName(host::ParallelOp op) {
+  return (op.getPart() + "_task").str();
+}
+
+/// `void task(void *environment, int64_t first, int64_t last)`, which calls the
+/// part with what is in the environment.
+static void createTask(host::ParallelOp op) {
+  OpBuilder anywhere(op.getContext());
+  auto module = op->getParentOfType<ModuleOp>();
+  anywhere.setInsertionPointToEnd(module.getBody());
+  ImplicitLocOpBuilder b(op.getLoc(), anywhere);
+  Type pointer = LLVM::LLVMPointerType::get(op.getContext());
+  auto task = LLVM::LLVMFuncOp::create(
+      b, getTaskName(op),
+      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(op.getContext()),
+                                  {pointer, b.getI64Type(), b.getI64Type()}),
+      LLVM::Linkage::Internal);
+  b.setInsertionPointToStart(task.addEntryBlock(b));
+  LLVM::LLVMStructType type = getEnvironmentType(op);
+  Value environment = LLVM::LoadOp::create(b, type, task.getArgument(0));
+  SmallVector<Value> arguments;
+  for (int64_t index = 0; index < int64_t(type.getBody().size()); ++index)
+    arguments.push_back(
+        LLVM::ExtractValueOp::create(b, environment, index));
+  arguments.append({task.getArgument(1), task.getArgument(2)});
+  LLVM::CallOp::create(b, TypeRange(), op.getPart(), arguments);
+  LLVM::ReturnOp::create(b, ValueRange());
+}
+
+namespace {
+/// A call of mt_parallel with the inputs in a structure on the stack.
+struct ParallelLowering : ConvertOpToLLVMPattern<host::ParallelOp> {
+  using ConvertOpToLLVMPattern::ConvertOpToLLVMPattern;
+
+  LogicalResult
+  matchAndRewrite(host::ParallelOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Type pointer = LLVM::LLVMPointerType::get(op.getContext());
+    LLVM::LLVMStructType type = getEnvironmentType(op);
+    Value inputs = LLVM::UndefOp::create(b, type);
+    for (auto [index, input] : llvm::enumerate(adaptor.getInputs())) {
+      Value field = input;
+      if (isa<MemRefType>(op.getInputs()[index].getType()))
+        field = MemRefDescriptor(input).alignedPtr(b, op.getLoc());
+      inputs = LLVM::InsertValueOp::create(b, inputs, field, index);
+    }
+    Value one = LLVM::ConstantOp::create(b, b.getI64IntegerAttr(1));
+    Value environment = LLVM::AllocaOp::create(b, pointer, type, one);
+    LLVM::StoreOp::create(b, inputs, environment);
+    Value task = LLVM::AddressOfOp::create(b, pointer, getTaskName(op));
+    Value count = LLVM::ConstantOp::create(b, op.getCountAttr());
+    LLVM::CallOp::create(b, TypeRange(), "mt_parallel",
+                         ValueRange{adaptor.getRankContext(), task, environment,
+                                    count});
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+} // namespace
+
+/// What parts need besides themselves.
+static void declareParallel(ModuleOp module) {
+  SmallVector<host::ParallelOp> ops;
+  module.walk([&](host::ParallelOp op) { ops.push_back(op); });
+  if (!ops.empty())
+    declareRuntime(module, "mt_parallel");
+  for (host::ParallelOp op : ops)
+    createTask(op);
+}
+
 static LogicalResult convert(ModuleOp module) {
   MLIRContext *context = module.getContext();
   LowerToLLVMOptions options(context);
@@ -50,8 +143,10 @@ static LogicalResult convert(ModuleOp module) {
   populateMathToLLVMConversionPatterns(converter, patterns);
   populateFinalizeMemRefToLLVMConversionPatterns(converter, patterns);
   populateFuncToLLVMConversionPatterns(converter, patterns);
+  patterns.add<ParallelLowering>(converter);
   LLVMConversionTarget target(*context);
   target.addLegalOp<ModuleOp>();
+  target.addIllegalOp<host::ParallelOp>();
   target.addDynamicallyLegalOp<func::FuncOp>(isEntry);
   target.markOpRecursivelyLegal<func::FuncOp>(isEntry);
   return applyPartialConversion(module, target, std::move(patterns));
@@ -70,7 +165,10 @@ namespace {
 
 struct KernelsToLLVM : mt::impl::KernelsToLLVMBase<KernelsToLLVM> {
   void runOnOperation() override {
-    if (failed(expand(getOperation())) || failed(convert(getOperation())))
+    if (failed(expand(getOperation())))
+      return signalPassFailure();
+    declareParallel(getOperation());
+    if (failed(convert(getOperation())))
       return signalPassFailure();
     for (auto function : getOperation().getOps<LLVM::LLVMFuncOp>())
       finish(function);

@@ -31,6 +31,9 @@ def MtHost_Dialect : Dialect {
       that takes over an input is that input) and, if it needs any, one memref
       of scratch bytes
     * `mt_host.scratch_bytes`: how many
+
+    `mt-parallelize-kernels` cuts parts out of kernels, which are kernels too:
+    their arguments are what they use and a range of iterations.
   }];
 }
 
@@ -71,6 +74,30 @@ def MtHost_ViewOp : MtHost_Op<"view"> {
   let arguments = (ins AnyRankedTensor:$input);
   let results = (outs AnyRankedTensor:$output);
   let assemblyFormat = "$input attr-dict `:` type($input) `as` type($output)";
+}
+
+def MtHost_ParallelOp : Op<MtHost_Dialect, "parallel", [
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "runs a part of a kernel on the threads of the rank";
+  let description = [{
+    Lifespan: from `mt-parallelize-kernels` to `mt-kernels-to-llvm`.
+
+    Calls `part(inputs, first, last)` for ranges that together are [0, count);
+    what is written does not depend on where they end.
+
+    Constraints:
+    * `part` is a kernel that takes the inputs and two indices
+
+    ```mlir
+    mt_host.parallel %context, @k_gelu_part(%x, %y) count 128 : !llvm.ptr, memref<128x64xf32>, memref<128x64xf32>
+    ```
+  }];
+  let arguments = (ins AnyType:$rank_context, FlatSymbolRefAttr:$part,
+                       Variadic<AnyType>:$inputs, I64Attr:$count);
+  let assemblyFormat = [{
+    $rank_context `,` $part `(` $inputs `)` `count` $count attr-dict
+    `:` type($rank_context) (`,` type($inputs)^)?
+  }];
 }
 
 #endif // MT_HOSTOPS_TD

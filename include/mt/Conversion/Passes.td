@@ -148,6 +148,42 @@ def ContractionsToRuntime
     "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
 }
 
+def ParallelizeKernels : Pass<"mt-parallelize-kernels", "::mlir::ModuleOp"> {
+  let summary = "run large loops of kernels on the threads of the rank";
+  let description = [{
+    Requires: kernels on memrefs. Ensures: every `scf.forall`, and every linalg
+    op of at least `min-points` iterations that has a parallel dimension, is a
+    part of its kernel that `mt_host.parallel` runs.
+
+    A linalg op is cut along its first long dimension that is not summed over;
+    where that is the innermost one, in pieces of 64, so that the same elements
+    share a vector register wherever a range ends. So results are the same bits
+    for any number of threads.
+
+    ```mlir
+    // before
+    linalg.generic {...} ins(%x : memref<128x512xf32>) outs(%y : memref<128x512xf32>) {...}
+    // after
+    func.func private @k_part(%x: memref<128x512xf32>, %y: memref<128x512xf32>, %first: index, %last: index) {
+      %size = arith.subi %last, %first : index
+      %0 = memref.subview %x[%first, 0] [%size, 512] [1, 1] : ...
+      %1 = memref.subview %y[%first, 0] [%size, 512] [1, 1] : ...
+      linalg.generic {...} ins(%0 : memref<?x512xf32, ...>) outs(%1 : memref<?x512xf32, ...>) {...}
+      return
+    }
+    mt_host.parallel %context, @k_part(%x, %y) count 128 : ...
+    ```
+  }];
+  let options = [
+    Option<"minPoints", "min-points", "int64_t", "32768",
+           "iterations of a linalg op from which on it is cut">
+  ];
+  let dependentDialects = [
+    "::mt::host::MtHostDialect", "::mlir::arith::ArithDialect",
+    "::mlir::func::FuncDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::scf::SCFDialect"];
+}
+
 def EmbedManifest : Pass<"mt-embed-manifest", "::mlir::ModuleOp"> {
   let summary = "describe the step in the constants that the runtime reads";
   let description = [{
@@ -195,7 +231,8 @@ def KernelsToLLVM : Pass<"mt-kernels-to-llvm", "::mlir::ModuleOp"> {
   let summary = "kernels become LLVM functions on bare pointers";
   let description = [{
     Requires: kernels in control flow on memrefs. Ensures: kernels in the LLVM
-    dialect. Entries stay.
+    dialect. Entries stay. `mt_host.parallel` becomes a call of `mt_parallel`
+    with a function that reads the part's inputs from a structure on the stack.
 
     ```mlir
     // before
