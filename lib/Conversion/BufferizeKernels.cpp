@@ -65,8 +65,16 @@ namespace {
 using ScratchPart = std::pair<memref::AllocOp, int64_t>;
 } // namespace
 
-/// Puts allocations up to a size on the stack; returns the others and their
-/// size together.
+/// Where an allocation lies on the stack: that of a thread for what a task of a
+/// parallel loop holds, that of the kernel if it is small; else null.
+static Block *getStack(func::FuncOp kernel, memref::AllocOp op) {
+  if (auto task = op->getParentOfType<scf::ForallOp>())
+    return task.getBody();
+  return getBytes(op.getType()) <= maxStackBytes ? &kernel.front() : nullptr;
+}
+
+/// Puts what belongs there on the stack; returns the other allocations and
+/// their size together.
 static std::pair<SmallVector<ScratchPart>, int64_t>
 placeOnStack(func::FuncOp kernel) {
   SmallVector<memref::AllocOp> allocations;
@@ -74,15 +82,17 @@ placeOnStack(func::FuncOp kernel) {
   SmallVector<ScratchPart> scratch;
   int64_t bytes = 0;
   for (memref::AllocOp op : allocations) {
-    if (getBytes(op.getType()) > maxStackBytes) {
+    Block *stack = getStack(kernel, op);
+    if (!stack) {
       scratch.emplace_back(op, bytes);
       bytes += llvm::alignTo(getBytes(op.getType()), alignmentBytes);
       continue;
     }
     OpBuilder builder(kernel.getContext());
-    builder.setInsertionPointToStart(&kernel.front());
+    builder.setInsertionPointToStart(stack);
     op.replaceAllUsesWith(
-        memref::AllocaOp::create(builder, op.getLoc(), op.getType())
+        memref::AllocaOp::create(builder, op.getLoc(), op.getType(),
+                                 builder.getI64IntegerAttr(alignmentBytes))
             .getResult());
     op.erase();
   }

@@ -241,8 +241,8 @@ Value Domain::reduce(DimRange reduced, ArrayRef<Input> inputs, Accumulator sum,
 // Contractions
 //===----------------------------------------------------------------------===//
 
-Value mt::contract(ImplicitLocOpBuilder &b, StringRef spec, Value lhs,
-                   Value rhs, Value init) {
+Value mt::addContraction(ImplicitLocOpBuilder &b, StringRef spec, Value lhs,
+                         Value rhs, Value init) {
   auto [operands, result] = spec.split("->");
   auto [left, right] = operands.split(',');
   // Loops: the result's dimensions, then those that are summed over.
@@ -269,10 +269,15 @@ Value mt::contract(ImplicitLocOpBuilder &b, StringRef spec, Value lhs,
     linalg::YieldOp::create(inner, sum.value);
   };
   return linalg::GenericOp::create(
-             b, init.getType(), ValueRange{lhs, rhs}, fill(b, init, 0.0),
+             b, init.getType(), ValueRange{lhs, rhs}, init,
              ArrayRef{makeMap(left), makeMap(right), makeMap(result)},
              iterators, body)
       .getResult(0);
+}
+
+Value mt::contract(ImplicitLocOpBuilder &b, StringRef spec, Value lhs,
+                   Value rhs, Value init) {
+  return addContraction(b, spec, lhs, rhs, fill(b, init, 0.0));
 }
 
 Value mt::contract(ImplicitLocOpBuilder &b, StringRef spec, Value lhs,
@@ -334,4 +339,9 @@ Value Box::extract(Value tensor) const {
 Value Box::insert(Value part, Value tensor) const {
   return tensor::InsertSliceOp::create(b, part, tensor, offsets, getSizes(),
                                        strides);
+}
+
+void Box::insertInParallel(Value part, Value tensor) const {
+  tensor::ParallelInsertSliceOp::create(b, part, tensor, offsets, getSizes(),
+                                        strides);
 }

@@ -170,6 +170,8 @@ public:
   mlir::Value extract(mlir::Value tensor) const;
   /// `tensor` with the box replaced by `part`.
   mlir::Value insert(mlir::Value part, mlir::Value tensor) const;
+  /// The same at the end of an `scf.forall`.
+  void insertInParallel(mlir::Value part, mlir::Value tensor) const;
 
 private:
   llvm::SmallVector<mlir::OpFoldResult> getSizes() const;
@@ -184,6 +186,9 @@ private:
 /// overwritten; products and sums have its element type.
 mlir::Value contract(mlir::ImplicitLocOpBuilder &b, llvm::StringRef spec,
                      mlir::Value lhs, mlir::Value rhs, mlir::Value init);
+/// The same, added to `init`.
+mlir::Value addContraction(mlir::ImplicitLocOpBuilder &b, llvm::StringRef spec,
+                           mlir::Value lhs, mlir::Value rhs, mlir::Value init);
 /// The same into a new tensor of `type`; bf16 is summed in f32.
 mlir::Value contract(mlir::ImplicitLocOpBuilder &b, llvm::StringRef spec,
                      mlir::Value lhs, mlir::Value rhs,

@@ -136,12 +136,16 @@ static LogicalResult convertForall(scf::ForallOp op, SymbolTable &symbols) {
                              "dimension of known size that starts at 0";
   PartBuilder part(op, symbols);
   ImplicitLocOpBuilder &b = part.getBuilder();
+  // What a task holds is there once a range, not once a task.
+  for (auto allocation : op.getBody()->getOps<memref::AllocaOp>())
+    b.clone(*allocation, part.getMapping());
   Value one = arith::ConstantIndexOp::create(b, 1);
   auto loop = scf::ForOp::create(b, part.getFirst(), part.getLast(), one);
   part.getMapping().map(op.getInductionVar(0), loop.getInductionVar());
   b.setInsertionPointToStart(loop.getBody());
   for (Operation &inner : op.getBody()->without_terminator())
-    b.clone(inner, part.getMapping());
+    if (!isa<memref::AllocaOp>(inner))
+      b.clone(inner, part.getMapping());
   part.finish(counts->front());
   return success();
 }

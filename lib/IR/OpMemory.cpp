@@ -196,33 +196,12 @@ int64_t RopeOp::getScratchBytes() {
       .elements(getElements(getX()));
 }
 
-/// Of one key head of one batch row at a time.
-static int64_t getTileRows(Value query, Value key) {
-  return getDim(query, 1) * (getDim(query, 2) / getDim(key, 2));
-}
+/// Tiles lie on the stacks of threads.
+int64_t AttentionOp::getScratchBytes() { return 0; }
 
-/// Scores, maxima and sums of rows; factors of dropout and their product with
-/// the weights; the output.
-int64_t AttentionOp::getScratchBytes() {
-  int64_t rows = getTileRows(getQuery(), getKey());
-  int64_t scores = rows * getDim(getKey(), 1);
-  return Scratch(getQuery().getType())
-      .numbers(scores)
-      .numbers(rows)
-      .wide(rows)
-      .numbers(scores, getRandomKey() ? 2 : 0)
-      .numbersIfNarrow(rows * getWidth(getQuery()));
-}
-
-/// Weights, their gradients and a sum a row; factors of dropout and their
-/// product with the weights; the results.
+/// Results, before they are rounded.
 int64_t AttentionGradOp::getScratchBytes() {
-  int64_t rows = getTileRows(getQuery(), getKey());
-  int64_t scores = rows * getDim(getKey(), 1);
   return Scratch(getQuery().getType())
-      .numbers(scores, 2)
-      .wide(rows)
-      .numbers(scores, getRandomKey() ? 2 : 0)
       .numbersIfNarrow(getElements(getQuery()))
       .numbersIfNarrow(getElements(getKey()))
       .numbersIfNarrow(getElements(getValue()));

@@ -103,7 +103,7 @@ def BufferizeKernels : Pass<"mt-bufferize-kernels", "::mlir::func::FuncOp"> {
 
     What a kernel holds beyond its arguments becomes part of its last argument,
     a memref of as many bytes as were planned (`mt_host.scratch_bytes`), or, if
-    it is small, lies on the stack.
+    it is small or belongs to a task of an `scf.forall`, lies on the stack.
 
     ```mlir
     // before

@@ -168,6 +168,18 @@ TEST(Attention, QueriesOfAShard) { checkForward({2, 3, 6, 2, 2, 3, true}, 3); }
 /// Keys that all lie ahead: zeros, and a log-sum-exp of minus infinity.
 TEST(Attention, NothingToRead) { checkForward({1, 2, 3, 2, 2, 3, true}, 0, 1); }
 
+/// Several tiles, the last ones shorter; some lie ahead of all their queries.
+TEST(Attention, Tiles) {
+  checkForward({1, 301, 290, 2, 1, 5, true});
+  checkForward({1, 150, 301, 1, 1, 5, false});
+  checkForward({1, 150, 290, 2, 1, 5, true}, 140, 150);
+}
+
+TEST(Attention, TilesGradients) {
+  checkBackward({1, 301, 301, 2, 1, 5, true});
+  checkBackward({1, 150, 290, 1, 1, 5, false});
+}
+
 TEST(Attention, Gradients) { checkBackward({2, 5, 7, 4, 4, 3, false}); }
 TEST(Attention, CausalGradients) { checkBackward({2, 5, 5, 4, 4, 3, true}); }
 TEST(Attention, GroupedGradients) { checkBackward({2, 5, 5, 6, 2, 3, true}); }
