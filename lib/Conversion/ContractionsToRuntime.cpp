@@ -95,7 +95,7 @@ Value CallBuilder::getAccumulate(bool addsToOutput, ValueRange indices) {
   Value adds = arith::ConstantIntOp::create(b, type, addsToOutput);
   Value zero = arith::ConstantIndexOp::create(b, 0);
   for (auto [loop, index] : llvm::zip_equal(call.outer, indices)) {
-    if (loop.getKind() != ContractionLoop::Sum)
+    if (addsToOutput || loop.getKind() != ContractionLoop::Sum)
       continue;
     Value isLater =
         arith::CmpIOp::create(b, arith::CmpIPredicate::ne, index, zero);

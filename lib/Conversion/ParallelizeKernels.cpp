@@ -32,6 +32,8 @@ static constexpr int64_t longDimension = 16;
 /// where a loop uses several at once.
 static constexpr int64_t innermostPiece = 64;
 
+static constexpr StringLiteral noAlias = "llvm.noalias";
+
 namespace {
 
 /// Moves one op of a kernel into a function of its own.
@@ -106,9 +108,11 @@ PartBuilder::PartBuilder(Operation *op, SymbolTable &symbols)
   b.setInsertionPointToStart(part.addEntryBlock());
   for (auto [index, value] : llvm::enumerate(inputs)) {
     mapping.map(value, part.getArgument(index));
-    // No two arguments of the kernel are the same memory.
-    if (isa<MemRefType>(value.getType()))
-      part.setArgAttr(index, "llvm.noalias", b.getUnitAttr());
+    // What does not alias in the kernel does not in the part.
+    auto argument = dyn_cast<BlockArgument>(value);
+    if (argument && argument.getOwner() == &kernel.front() &&
+        kernel.getArgAttr(argument.getArgNumber(), noAlias))
+      part.setArgAttr(index, noAlias, b.getUnitAttr());
   }
   for (Value value : used)
     mapValue(value);

@@ -27,7 +27,7 @@ func.func @scratch(%x: tensor<64x256xf32>, %w: tensor<256xf32>, %b: tensor<256xf
 // A single sum lies on the stack.
 // CHECK-LABEL: func.func private @k_exp_sum_2xf32
 // CHECK-NOT: mt_host.scratch_bytes
-// CHECK: memref.alloca() : memref<2xf64>
+// CHECK: memref.alloca() {alignment = 64 : i64} : memref<2xf64>
 func.func @stack(%x: tensor<2x8xf32>, %m: tensor<2xf32>) -> tensor<2xf32> {
   %y = mt.exp_sum %x, %m {classes = 8 : i64} : (tensor<2x8xf32>, tensor<2xf32>) -> tensor<2xf32>
   return %y : tensor<2xf32>
@@ -35,10 +35,12 @@ func.func @stack(%x: tensor<2x8xf32>, %m: tensor<2xf32>) -> tensor<2xf32> {
 
 // -----
 
-// The scores of one key head: 2 x 16 x 16 numbers, used in place.
+// A tile of scores of 2 heads lies on the stack of the task, used in place.
 // CHECK-LABEL: func.func private @k_attention
-// CHECK-SAME: mt_host.scratch_bytes = 2{{[0-9][0-9][0-9]}} : i64
-// CHECK-NOT: iter_args
+// CHECK-NOT: mt_host.scratch_bytes
+// CHECK: scf.forall (%{{.*}}) in (6)
+// CHECK: memref.alloca() {alignment = 64 : i64} : memref<2x16x16xf32>
+// CHECK-NOT: -> (memref
 // CHECK-NOT: linalg.copy
 func.func @attention(%q: tensor<3x16x4x8xf32>, %k: tensor<3x16x2x8xf32>, %p: tensor<16xi32>) -> tensor<3x16x4x8xf32> {
   %o, %l = mt.attention %q, %k, %k, %p, %p {causal = true, scale = 2.5e-01 : f64}
