@@ -13,6 +13,9 @@ config.test_exec_root = os.path.join(config.mt_binary_dir, "test")
 
 path = [config.mt_tools_dir, config.llvm_tools_dir, os.environ["PATH"]]
 config.environment["PATH"] = os.pathsep.join(path)
+# Tests share kernels with each other, not with the user's steps.
+config.environment["MT_CACHE_DIR"] = os.path.join(
+    config.mt_binary_dir, "kernel-cache")
 # The shared libraries of LLVM are not instrumented: they do not say which bytes
 # of an arena they hand out, so marks on arenas mean nothing, and contexts live
 # until the process ends. A finding ends the tool by a signal, which no test

@@ -2,16 +2,25 @@
 
 #include "mt/Target/HostTarget.h"
 
+#include "CompilationUnits.h"
+#include "ObjectCache.h"
 #include "mt/Support/OutputFile.h"
 
 #include "mlir/ExecutionEngine/OptUtils.h"
+#include "mlir/IR/Threading.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Config/llvm-config.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
+#include "llvm/Object/ArchiveWriter.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
 #include "llvm/Support/Program.h"
+#include "llvm/Support/SHA256.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
@@ -86,9 +95,8 @@ mt::translateToLLVM(ModuleOp module, llvm::LLVMContext &context,
 // Files
 //===----------------------------------------------------------------------===//
 
-Error mt::writeObject(llvm::Module &module, llvm::TargetMachine &machine,
-                      llvm::StringRef path) {
-  // A file may be a pipe, in which the writer could not go back.
+static Expected<llvm::SmallVector<char, 0>>
+emitObject(llvm::Module &module, llvm::TargetMachine &machine) {
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;
@@ -96,7 +104,18 @@ Error mt::writeObject(llvm::Module &module, llvm::TargetMachine &machine,
                                   llvm::CodeGenFileType::ObjectFile))
     return makeError("the target cannot write object files");
   passes.run(module);
-  return writeOutput(path, [&](llvm::raw_ostream &os) { os << stream.str(); });
+  return bytes;
+}
+
+Error mt::writeObject(llvm::Module &module, llvm::TargetMachine &machine,
+                      llvm::StringRef path) {
+  // A file may be a pipe, in which the emitter could not go back.
+  auto bytes = emitObject(module, machine);
+  if (!bytes)
+    return bytes.takeError();
+  return writeOutput(path, [&](llvm::raw_ostream &os) {
+    os.write(bytes->data(), bytes->size());
+  });
 }
 
 /// The mathematics library, which a linker that is called directly does not
@@ -118,7 +137,7 @@ static std::optional<std::string> findLibm() {
 /// The command that links `object` into `output`; empty where no linker is.
 static SmallVector<std::string> getLinkCommand(llvm::StringRef object,
                                                llvm::StringRef output) {
-  SmallVector<std::string> tail{"-shared", "-o", output.str(), object.str()};
+  SmallVector<std::string> tail{"-shared", "-o", output.str()};
   SmallVector<std::string> command;
   std::optional<std::string> libm = findLibm();
   for (const char *name : {"ld.lld", "ld.lld-22", "ld"}) {
@@ -127,7 +146,8 @@ static SmallVector<std::string> getLinkCommand(llvm::StringRef object,
       continue;
     command.push_back(*linker);
     command.append(tail);
-    command.push_back(*libm);
+    command.append({"--whole-archive", object.str(), "--no-whole-archive",
+                    *libm});
     return command;
   }
   llvm::ErrorOr<std::string> compiler = llvm::sys::findProgramByName("cc");
@@ -135,7 +155,8 @@ static SmallVector<std::string> getLinkCommand(llvm::StringRef object,
     return {};
   command.push_back(*compiler);
   command.append(tail);
-  command.push_back("-lm");
+  command.append({"-Wl,--whole-archive", object.str(), "-Wl,--no-whole-archive",
+                  "-lm"});
   return command;
 }
 
@@ -168,20 +189,93 @@ Error mt::linkSharedLibrary(llvm::StringRef object, llvm::StringRef path) {
   return output->keepAs(path);
 }
 
-Error mt::writeSharedLibrary(ModuleOp module, llvm::StringRef path,
-                             const HostTargetOptions &options) {
+//===----------------------------------------------------------------------===//
+// A step in pieces
+//===----------------------------------------------------------------------===//
+
+bool mt::isCacheFolder(llvm::StringRef path) {
+  return !llvm::sys::fs::create_directories(path) &&
+         llvm::sys::fs::is_directory(path) &&
+         !llvm::sys::fs::access(path, llvm::sys::fs::AccessMode::Write);
+}
+
+std::string mt::getDefaultCacheFolder() {
+  llvm::SmallString<128> folder;
+  if (auto given = llvm::sys::Process::GetEnv("MT_CACHE_DIR"))
+    folder = *given;
+  else if (llvm::sys::path::cache_directory(folder))
+    llvm::sys::path::append(folder, "mt");
+  return !folder.empty() && isCacheFolder(folder) ? folder.str().str() : "";
+}
+
+/// What else than a unit's text its code depends on.
+static std::string describe(const llvm::TargetMachine &machine,
+                            const HostTargetOptions &options) {
+  llvm::SHA256 hash;
+  for (const std::string &text :
+       {std::string(LLVM_VERSION_STRING), machine.getTargetTriple().str(),
+        machine.getTargetCPU().str(),
+        machine.getTargetFeatureString().str(),
+        std::to_string(options.optimizationLevel)})
+    hash.update(text + "\n");
+  auto bytes = hash.final();
+  return llvm::toHex(ArrayRef(bytes).take_front(8), /*LowerCase=*/true);
+}
+
+static Expected<ObjectCache::Buffer>
+compileUnit(const CompilationUnit &unit, const ObjectCache &cache,
+            const HostTargetOptions &options) {
   auto machine = createHostTargetMachine(options);
   if (!machine)
     return machine.takeError();
-  llvm::LLVMContext context;
-  auto code =
-      translateToLLVM(module, context, **machine, options.optimizationLevel);
-  if (!code)
-    return code.takeError();
-  Expected<TemporaryFile> object = TemporaryFile::create(path);
-  if (!object)
-    return object.takeError();
-  if (Error error = writeObject(**code, **machine, object->getName()))
+  std::string key = unit.key + "-" + describe(**machine, options);
+  return cache.get(key, [&]() -> Expected<llvm::SmallVector<char, 0>> {
+    llvm::LLVMContext context;
+    auto code = translateToLLVM(*unit.module, context, **machine,
+                                options.optimizationLevel);
+    if (!code)
+      return code.takeError();
+    return emitObject(**code, **machine);
+  });
+}
+
+/// The units' objects, made on all processors.
+static Expected<std::vector<ObjectCache::Buffer>>
+compileUnits(ArrayRef<CompilationUnit> units, MLIRContext *context,
+             const HostTargetOptions &options) {
+  ObjectCache cache(options.cacheFolder);
+  std::vector<ObjectCache::Buffer> objects(units.size());
+  std::vector<std::string> errors(units.size());
+  parallelFor(context, 0, units.size(), [&](size_t index) {
+    auto object = compileUnit(units[index], cache, options);
+    if (object)
+      objects[index] = std::move(*object);
+    else
+      errors[index] = llvm::toString(object.takeError());
+  });
+  cache.prune();
+  for (const std::string &error : errors)
+    if (!error.empty())
+      return makeError(error);
+  return objects;
+}
+
+Error mt::writeSharedLibrary(ModuleOp module, llvm::StringRef path,
+                             const HostTargetOptions &options) {
+  std::vector<CompilationUnit> units = splitKernels(module);
+  auto objects = compileUnits(units, module.getContext(), options);
+  if (!objects)
+    return objects.takeError();
+  std::vector<llvm::NewArchiveMember> members;
+  for (auto [unit, object] : llvm::zip_equal(units, *objects))
+    members.emplace_back(
+        llvm::MemoryBufferRef(object->getBuffer(), unit.key));
+  Expected<TemporaryFile> archive = TemporaryFile::create(path);
+  if (!archive)
+    return archive.takeError();
+  if (Error error = llvm::writeArchive(
+          archive->getName(), members, llvm::SymtabWritingMode::NormalSymtab,
+          llvm::object::Archive::K_GNU, /*Deterministic=*/true, /*Thin=*/false))
     return error;
-  return linkSharedLibrary(object->getName(), path);
+  return linkSharedLibrary(archive->getName(), path);
 }

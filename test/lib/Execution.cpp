@@ -12,6 +12,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 
+#include <cstdlib>
 #include <dlfcn.h>
 
 using namespace mlir;
@@ -68,6 +69,8 @@ ExecutableModule::compile(ModuleOp module, unsigned optimizationLevel) {
   step->path = path.str().str();
   HostTargetOptions options;
   options.optimizationLevel = optimizationLevel;
+  if (const char *folder = std::getenv("MT_CACHE_DIR"))
+    options.cacheFolder = folder;
   if (Error error = writeSharedLibrary(*copy, path, options))
     return error;
   step->library = dlopen(step->path.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -160,6 +160,12 @@ static LogicalResult check(const CLI::App &app, Arguments &arguments) {
           checkWord("--emit", arguments.emit, {"mlir", "llvm", "obj", "so"})) ||
       failed(checkWord("--report", arguments.report, {"text", "json"})))
     return failure();
+  std::string &cache = arguments.target.cacheFolder;
+  if (!app.count("--cache-dir"))
+    cache = getDefaultCacheFolder();
+  else if (!cache.empty() && !isCacheFolder(cache))
+    return fail("--cache-dir: expected a folder that can be written, found '" +
+                cache + "'");
   if (arguments.target.optimizationLevel > 3)
     return fail("-O: expected an integer from 0 to 3, found " +
                 Twine(arguments.target.optimizationLevel));
@@ -284,6 +290,9 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
   app.add_option("-O", arguments.target.optimizationLevel,
                  "how far the code is optimised, 0 to 3: less compiles faster "
                  "(3)");
+  app.add_option("--cache-dir", arguments.target.cacheFolder,
+                 "where compiled kernels are kept for the next step, '' for "
+                 "nowhere ($MT_CACHE_DIR, or mt in the user's cache)");
   app.add_option("--report", arguments.report,
                  "print every collective, and the peak of memory: text or "
                  "json");

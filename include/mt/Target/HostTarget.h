@@ -1,6 +1,9 @@
 //===- HostTarget.h - from the lowered phase to a shared library -*- C++ -*===//
 //
-//   lowered module ──▶ LLVM IR ──-O3──▶ object ──link──▶ step.so
+//   lowered module ──split──▶ kernels, entries ──LLVM──▶ objects ──link──▶ step.so
+//
+// Kernels are compiled next to each other, on all processors, and kept in a
+// folder: a step with a kernel of an earlier one does not compile it again.
 //
 // Files are written beside their final place and renamed, so that a failure
 // leaves nothing behind.
@@ -30,7 +33,16 @@ struct HostTargetOptions {
   /// As `llc -mattr` takes them.
   std::string features;
   unsigned optimizationLevel = 3;
+  /// Where kernels are kept; empty: nowhere.
+  std::string cacheFolder;
 };
+
+/// Whether kernels can be kept in the folder, which is made where it is missing.
+bool isCacheFolder(llvm::StringRef path);
+
+/// $MT_CACHE_DIR, else `mt` in the user's folder for such files ($XDG_CACHE_HOME
+/// or ~/.cache); empty where MT_CACHE_DIR is, or nothing can be kept there.
+std::string getDefaultCacheFolder();
 
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
 createHostTargetMachine(const HostTargetOptions &options = {});
@@ -43,7 +55,7 @@ translateToLLVM(mlir::ModuleOp module, llvm::LLVMContext &context,
 llvm::Error writeObject(llvm::Module &module, llvm::TargetMachine &machine,
                         llvm::StringRef path);
 
-/// Links an object file into a shared library; functions of the runtime stay
+/// Links an object file, or all of an archive, into a shared library; functions of the runtime stay
 /// open until it is loaded.
 llvm::Error linkSharedLibrary(llvm::StringRef object, llvm::StringRef path);
 
