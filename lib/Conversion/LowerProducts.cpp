@@ -15,28 +15,49 @@ static std::string getLeading(Value x) {
   return letters;
 }
 
-static Results lowerLinear(LinearOp op, ImplicitLocOpBuilder &b) {
-  std::string l = getLeading(op.getX());
-  return {contract(b, l + "i,oi->" + l + "o", op.getX(), op.getWeight(),
+/// The product with weights [o, i] and rows `lhs`, as einsum writes it.
+static std::string getSpec(ProductKind kind, Value lhs) {
+  std::string l = getLeading(lhs);
+  switch (kind) {
+  case ProductKind::Output:
+    return l + "i,oi->" + l + "o";
+  case ProductKind::InputGradient:
+    return l + "o,oi->" + l + "i";
+  case ProductKind::WeightGradient:
+    return l + "o," + l + "i->oi";
+  }
+  llvm_unreachable("a product without a formula");
+}
+
+/// A product of an op's two operands.
+template <typename OpTy, ProductKind kind>
+static Results lowerProduct(OpTy op, ImplicitLocOpBuilder &b) {
+  Value lhs = op->getOperand(0), rhs = op->getOperand(1);
+  return {contract(b, getSpec(kind, lhs), lhs, rhs,
                    getTensorType(op.getResult()))};
 }
 
-static Results lowerLinearGradInput(LinearGradInputOp op,
-                                    ImplicitLocOpBuilder &b) {
-  std::string l = getLeading(op.getCotangent());
-  return {contract(b, l + "o,oi->" + l + "i", op.getCotangent(), op.getWeight(),
-                   getTensorType(op.getResult()))};
-}
-
-static Results lowerLinearGradWeight(LinearGradWeightOp op,
-                                     ImplicitLocOpBuilder &b) {
-  std::string l = getLeading(op.getX());
-  return {contract(b, l + "o," + l + "i->oi", op.getCotangent(), op.getX(),
-                   getTensorType(op.getResult()))};
+static Results lowerAddProduct(AddProductOp op, ImplicitLocOpBuilder &b) {
+  RankedTensorType type = getTensorType(op.getResult());
+  Domain domain(b, type.getShape());
+  SmallVector<Input> summands;
+  for (Value summand : op.getSummands())
+    summands.push_back(domain.trailing(summand));
+  Value sum = domain.map(summands, type.getElementType(), [](ScalarArgs in) {
+    Scalar sum = in[0];
+    for (const Scalar &summand : in.drop_front())
+      sum = sum + summand;
+    return sum;
+  });
+  return {addContraction(b, getSpec(op.getKind(), op.getLhs()), op.getLhs(),
+                         op.getRhs(), sum)};
 }
 
 void mt::addProductLowerings(RewritePatternSet &patterns) {
-  addLowering<LinearOp>(patterns, lowerLinear);
-  addLowering<LinearGradInputOp>(patterns, lowerLinearGradInput);
-  addLowering<LinearGradWeightOp>(patterns, lowerLinearGradWeight);
+  addLowering<LinearOp>(patterns, lowerProduct<LinearOp, ProductKind::Output>);
+  addLowering<LinearGradInputOp>(
+      patterns, lowerProduct<LinearGradInputOp, ProductKind::InputGradient>);
+  addLowering<LinearGradWeightOp>(
+      patterns, lowerProduct<LinearGradWeightOp, ProductKind::WeightGradient>);
+  addLowering<AddProductOp>(patterns, lowerAddProduct);
 }

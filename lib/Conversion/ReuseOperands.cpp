@@ -27,22 +27,42 @@ findRead(bufferization::MaterializeInDestinationOp write) {
   return {};
 }
 
-/// Whether `write` may go over what `read` reads: one linalg op computes every
-/// element on its own, and reads each element of the operand once, to compute
-/// the same element of the result.
-static bool mayWriteOver(bufferization::MaterializeInDestinationOp write,
-                         bufferization::ToTensorOp read) {
-  auto generic = write.getSource().getDefiningOp<linalg::GenericOp>();
-  if (!generic || generic.getNumParallelLoops() != generic.getNumLoops() ||
-      !read->hasOneUse())
+/// What computes the elements that `write` writes, before sums are added to
+/// them: a linalg op that computes every element on its own; else null.
+static OpResult findComputed(bufferization::MaterializeInDestinationOp write) {
+  auto result = dyn_cast<OpResult>(write.getSource());
+  while (result) {
+    auto generic = dyn_cast<linalg::GenericOp>(result.getOwner());
+    if (!generic)
+      return {};
+    if (generic.getNumParallelLoops() == generic.getNumLoops())
+      return result;
+    result = dyn_cast<OpResult>(
+        generic.getDpsInitOperand(result.getResultNumber())->get());
+  }
+  return {};
+}
+
+/// Whether `computed` may go over what `read` reads: each element of the operand
+/// is read once, to compute the same element of the result.
+static bool mayWriteOver(OpResult computed, bufferization::ToTensorOp read) {
+  if (!computed || !read->hasOneUse())
     return false;
+  auto generic = cast<linalg::GenericOp>(computed.getOwner());
   OpOperand &use = *read->use_begin();
   if (use.getOwner() != generic || !generic.isDpsInput(&use))
     return false;
-  unsigned result = cast<OpResult>(write.getSource()).getResultNumber();
   AffineMap map = generic.getMatchingIndexingMap(&use);
-  return map.isIdentity() && map == generic.getMatchingIndexingMap(
-                                        generic.getDpsInitOperand(result));
+  return map.isIdentity() &&
+         map == generic.getMatchingIndexingMap(
+                    generic.getDpsInitOperand(computed.getResultNumber()));
+}
+
+/// Whether the op's result is its one input.
+static bool isCopy(linalg::GenericOp generic) {
+  auto yield = cast<linalg::YieldOp>(generic.getBody()->getTerminator());
+  return generic.getNumDpsInputs() == 1 && generic.getNumDpsInits() == 1 &&
+         yield.getOperand(0) == generic.getBody()->getArgument(0);
 }
 
 static LogicalResult
@@ -51,17 +71,22 @@ writeOver(func::FuncOp kernel,
   bufferization::ToTensorOp read = findRead(write);
   if (!read)
     return success();
-  if (!mayWriteOver(write, read))
+  OpResult computed = findComputed(write);
+  if (!mayWriteOver(computed, read))
     return kernel.emitError()
            << "internal error: expected a kernel of '" << getKernelOp(kernel)
            << "' that reads each element of operand "
            << cast<BlockArgument>(write.getDest()).getArgNumber() - 1
            << " only to compute the same element of the result that takes it "
               "over, found another";
-  unsigned result = cast<OpResult>(write.getSource()).getResultNumber();
-  auto generic = write.getSource().getDefiningOp<linalg::GenericOp>();
-  generic.getDpsInitOperand(result)->set(read);
   read.setWritable(true);
+  auto generic = cast<linalg::GenericOp>(computed.getOwner());
+  if (isCopy(generic)) {
+    computed.replaceAllUsesWith(read);
+    generic.erase();
+  } else {
+    generic.getDpsInitOperand(computed.getResultNumber())->set(read);
+  }
   return success();
 }
 

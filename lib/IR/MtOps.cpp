@@ -109,6 +109,57 @@ bool CastOp::isNarrowing() {
          getElementTypeOrSelf(getX()).getIntOrFloatBitWidth();
 }
 
+/// The shape that a product's operands give; fails where they do not fit.
+static FailureOr<SmallVector<int64_t>>
+inferProductShape(ProductKind kind, ArrayRef<int64_t> lhs,
+                  ArrayRef<int64_t> rhs) {
+  if (lhs.empty() || rhs.empty())
+    return failure();
+  ArrayRef<int64_t> rows = lhs.drop_back();
+  if (kind == ProductKind::WeightGradient) {
+    if (rows != rhs.drop_back())
+      return failure();
+    return SmallVector<int64_t>{lhs.back(), rhs.back()};
+  }
+  bool isOutput = kind == ProductKind::Output;
+  if (rhs.size() != 2 || lhs.back() != rhs[isOutput ? 1 : 0])
+    return failure();
+  SmallVector<int64_t> shape(rows);
+  shape.push_back(rhs[isOutput ? 0 : 1]);
+  return shape;
+}
+
+LogicalResult AddProductOp::verify() {
+  auto type = cast<RankedTensorType>(getResult().getType());
+  Type element = type.getElementType();
+  if (element.getIntOrFloatBitWidth() < 32)
+    return emitOpError() << "expected elements of at least 32 bits, found "
+                         << element;
+  for (auto [number, operand] : llvm::enumerate(getOperandTypes()))
+    if (cast<RankedTensorType>(operand).getElementType() != element)
+      return emitOpError() << "expected operand " << number
+                           << " to have elements of type " << element
+                           << ", found " << operand;
+  auto shape = inferProductShape(
+      getKind(), cast<RankedTensorType>(getLhs().getType()).getShape(),
+      cast<RankedTensorType>(getRhs().getType()).getShape());
+  if (failed(shape) || type.getShape() != ArrayRef<int64_t>(*shape))
+    return emitOpError() << "expected operands whose product is " << type
+                         << ", found " << getLhs().getType() << " and "
+                         << getRhs().getType();
+  if (getSummands().empty())
+    return emitOpError() << "expected a summand, found none";
+  for (Value summand : getSummands()) {
+    ArrayRef<int64_t> part =
+        cast<RankedTensorType>(summand.getType()).getShape();
+    if (part.size() > shape->size() ||
+        part != type.getShape().take_back(part.size()))
+      return emitOpError() << "expected a summand of the last dimensions of "
+                           << type << ", found " << summand.getType();
+  }
+  return success();
+}
+
 LogicalResult DropoutOp::verify() {
   if (failed(verifyRate(*this, getRate().convertToDouble())))
     return failure();

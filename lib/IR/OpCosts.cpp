@@ -47,6 +47,12 @@ int64_t LinearGradInputOp::getFlops() {
 int64_t LinearGradWeightOp::getFlops() {
   return countProductFlops(getX(), getResult());
 }
+/// The product and the sums.
+int64_t AddProductOp::getFlops() {
+  Value weight = getKind() == ProductKind::WeightGradient ? getResult()
+                                                          : getRhs();
+  return countProductFlops(getLhs(), weight) + countElementwiseFlops(*this);
+}
 
 /// One product of queries and keys, masked or not.
 static int64_t countScoreFlops(Value query, Value key) {

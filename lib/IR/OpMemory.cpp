@@ -58,6 +58,15 @@ SmallVector<unsigned> AllReduceOp::getReusableOperands(unsigned result) {
   return {result};
 }
 
+/// What is accumulated onto.
+SmallVector<unsigned> AddProductOp::getReusableOperands(unsigned) {
+  SmallVector<unsigned> operands;
+  for (auto [number, summand] : llvm::enumerate(getSummands()))
+    if (summand.getType() == getResult().getType())
+      operands.push_back(getSummands().getBeginOperandIndex() + number);
+  return operands;
+}
+
 /// Every element stays or becomes zero.
 SmallVector<unsigned> MaskOp::getReusableOperands(unsigned) { return {0}; }
 

@@ -93,6 +93,7 @@ void mt::buildPartitionPipeline(OpPassManager &pm,
 void mt::buildSchedulePipeline(OpPassManager &pm,
                                const PipelineOptions &options) {
   pm.addPass(createFlattenUnits());
+  pm.addPass(createAccumulateProducts());
   if (options.overlap)
     pm.addPass(createOverlapCollectives(
         {options.prefetch, options.drain, options.aheadBytes}));

@@ -91,7 +91,8 @@ static LogicalResult verifyLegal(Operation *op, const Phase &phase) {
       (isa<ConstrainOp>(op) && phase.constrains) ||
       (isa<ReshardOp>(op) && phase.reshards) ||
       (isa<CollectiveOpInterface>(op) && phase.collectives) ||
-      (isa<ShardOffsetOp, arith::ConstantIndexOp>(op) && phase.offsets) ||
+      (isa<AddProductOp, ShardOffsetOp, arith::ConstantIndexOp>(op) &&
+       phase.offsets) ||
       (isa<WaitOp>(op) && phase.places);
   if (!legal)
     return op->emitOpError() << "is not legal in phase '" << phase.name << "'";

@@ -23,3 +23,22 @@ func.func @adamw(%p: tensor<8xf32>, %g: tensor<8xf32>, %m: tensor<8xf32>, %v: te
       -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
   return %a, %b, %c : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
 }
+
+// -----
+
+// A product accumulates onto the old gradient itself, and onto a residual with
+// the bias in it.
+// CHECK-LABEL: func.func private @k_add_product_4x3xf32_into_2(
+// CHECK: %[[G:.*]] = bufferization.to_tensor %{{.*}} restrict writable
+// CHECK: linalg.generic {{.*}}"reduction"{{.*}} outs(%[[G]] : tensor<4x3xf32>)
+// CHECK-LABEL: func.func private @k_add_product_2x4xf32_into_3(
+// CHECK: %[[R:.*]] = bufferization.to_tensor %{{.*}} restrict writable
+// CHECK: %[[SUM:.*]] = linalg.generic {{.*}}["parallel", "parallel"]} {{.*}} outs(%[[R]] : tensor<2x4xf32>)
+// CHECK: linalg.generic {{.*}}"reduction"{{.*}} outs(%[[SUM]] : tensor<2x4xf32>)
+func.func @products(%dy: tensor<2x4xf32>, %x: tensor<2x3xf32>, %g: tensor<4x3xf32>, %w: tensor<4x3xf32>, %b: tensor<4xf32>)
+    -> (tensor<4x3xf32> {mt.donated = 2 : i64}, tensor<2x4xf32>) {
+  %0 = mt.add_product <weight_gradient> %dy, %x to %g : (tensor<2x4xf32>, tensor<2x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  %r = mt.scale %dy {factor = 2.0 : f64} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %1 = mt.add_product <output> %x, %w to %b, %r : (tensor<2x3xf32>, tensor<4x3xf32>, tensor<4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %0, %1 : tensor<4x3xf32>, tensor<2x4xf32>
+}

@@ -59,3 +59,27 @@ func.func @two_meshes(%x: tensor<8xf32, #a>, %y: tensor<8xf32, #b>) {
   %z = mt.add %x, %y : (tensor<8xf32, #a>, tensor<8xf32, #b>) -> tensor<8xf32, #a>
   return
 }
+
+// -----
+
+func.func @product_shape(%x: tensor<8x4xf32>, %w: tensor<16x5xf32>, %b: tensor<16xf32>) -> tensor<8x16xf32> {
+  // expected-error @below {{'mt.add_product' op expected operands whose product is 'tensor<8x16xf32>', found 'tensor<8x4xf32>' and 'tensor<16x5xf32>'}}
+  %y = mt.add_product <output> %x, %w to %b : (tensor<8x4xf32>, tensor<16x5xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+  return %y : tensor<8x16xf32>
+}
+
+// -----
+
+func.func @product_summand(%x: tensor<8x4xf32>, %w: tensor<16x4xf32>, %b: tensor<8xf32>) -> tensor<8x16xf32> {
+  // expected-error @below {{'mt.add_product' op expected a summand of the last dimensions of 'tensor<8x16xf32>', found 'tensor<8xf32>'}}
+  %y = mt.add_product <output> %x, %w to %b : (tensor<8x4xf32>, tensor<16x4xf32>, tensor<8xf32>) -> tensor<8x16xf32>
+  return %y : tensor<8x16xf32>
+}
+
+// -----
+
+func.func @product_width(%x: tensor<8x4xbf16>, %w: tensor<16x4xbf16>, %b: tensor<16xbf16>) -> tensor<8x16xbf16> {
+  // expected-error @below {{'mt.add_product' op expected elements of at least 32 bits, found 'bf16'}}
+  %y = mt.add_product <output> %x, %w to %b : (tensor<8x4xbf16>, tensor<16x4xbf16>, tensor<16xbf16>) -> tensor<8x16xbf16>
+  return %y : tensor<8x16xbf16>
+}

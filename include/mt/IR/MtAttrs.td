@@ -47,6 +47,12 @@ def Mt_GeluKind : Mt_Enum<"GeluKind", "which gelu", [
   I32EnumAttrCase<"Exact", 0, "exact">, I32EnumAttrCase<"Tanh", 1, "tanh">]>;
 def Mt_GeluKindAttr : Mt_EnumAttr<Mt_GeluKind, "gelu_kind">;
 
+def Mt_ProductKind : Mt_Enum<"ProductKind", "which product of a linear layer", [
+  I32EnumAttrCase<"Output", 0, "output">,
+  I32EnumAttrCase<"InputGradient", 1, "input_gradient">,
+  I32EnumAttrCase<"WeightGradient", 2, "weight_gradient">]>;
+def Mt_ProductKindAttr : Mt_EnumAttr<Mt_ProductKind, "product_kind">;
+
 class Mt_Attr<string name, string attrMnemonic, list<Trait> traits = []>
     : AttrDef<Mt_Dialect, name, traits> {
   let mnemonic = attrMnemonic;

@@ -155,6 +155,38 @@ def Mt_LinearGradWeightOp : Mt_ProductOp<"linear_grad_weight"> {
   let results = (outs Mt_FloatTensor:$result);
 }
 
+def Mt_AddProductOp : Mt_Op<"add_product", [Pure,
+    DeclareOpInterfaceMethods<MemoryOpInterface, ["getReusableOperands"]>,
+    DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>]> {
+  let summary = "a product of a linear layer, added to what is there";
+  let description = [{
+    The product of `mt.linear` (output), `mt.linear_grad_input` or
+    `mt.linear_grad_weight` plus the summands: a bias, a residual, what a
+    gradient was so far. The product is accumulated onto their sum, so that they
+    cost no pass of their own over the result (the epilogue of a GEMM), none at
+    all where the result takes over a summand's memory.
+
+    Lifespan: from `mt-accumulate-products` on, on local tensors.
+
+    Constraints:
+    * elements are f32 or f64: narrower ones are summed in f32
+    * a summand has the result's last dimensions
+
+    ```mlir
+    %g = mt.add_product <weight_gradient> %dy, %x to %old
+        : (tensor<8x16x64xf32>, tensor<8x16x32xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
+    ```
+  }];
+  let arguments = (ins Mt_ProductKindAttr:$kind, Mt_FloatTensor:$lhs,
+                       Mt_FloatTensor:$rhs, Variadic<Mt_FloatTensor>:$summands);
+  let results = (outs Mt_FloatTensor:$result);
+  let assemblyFormat = [{
+    $kind $lhs `,` $rhs `to` $summands attr-dict
+    `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
 def Mt_AddOp : Mt_ModelOp<"add"> {
   let summary = "a + b; b may lack leading dimensions";
   let description = [{

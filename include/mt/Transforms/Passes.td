@@ -408,6 +408,27 @@ def FlattenUnits : Pass<"mt-flatten-units", "::mlir::ModuleOp"> {
   }];
 }
 
+def AccumulateProducts : Pass<"mt-accumulate-products", "::mlir::ModuleOp"> {
+  let summary = "add biases, residuals and old gradients inside products";
+  let description = [{
+    Requires phase: local, without units. Ensures the same.
+
+    A sum with the product of a linear layer that nothing else uses becomes an
+    `mt.add_product` in the product's place, where the other summand is known
+    there. So weight gradients accumulate in place, and a bias or a residual
+    needs no pass over the result. Where a collective stands between product and
+    sum, or elements have less than 32 bits, all stays.
+
+    ```mlir
+    // before
+    %y = mt.linear %x, %w : (tensor<8x4xf32>, tensor<16x4xf32>) -> tensor<8x16xf32>
+    %z = mt.add %y, %b : (tensor<8x16xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+    // after
+    %z = mt.add_product <output> %x, %w to %b : (tensor<8x4xf32>, tensor<16x4xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+    ```
+  }];
+}
+
 def PlanMemory : Pass<"mt-plan-memory", "::mlir::ModuleOp"> {
   let summary = "give every value of an entry its place in memory";
   let description = [{

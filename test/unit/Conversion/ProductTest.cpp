@@ -57,6 +57,64 @@ TEST(Products, LinearGradWeight) {
          }});
 }
 
+/// A bias and a residual, in the product's place.
+TEST(Products, AddProductOutput) {
+  check({"(%x: tensor<2x3x7xT>, %w: tensor<5x7xT>, %b: tensor<5xT>, "
+         "%r: tensor<2x3x5xT>) -> tensor<2x3x5xT>",
+         "%y = mt.add_product <output> %x, %w to %b, %r : (tensor<2x3x7xT>, "
+         "tensor<5x7xT>, tensor<5xT>, tensor<2x3x5xT>) -> tensor<2x3x5xT>\n"
+         "return %y : tensor<2x3x5xT>",
+         {makeValues(rows * in, 1), makeValues(out * in, 2),
+          makeValues(out, 3), makeValues(rows * out, 4)},
+         [](const Operands &v) {
+           Values y = v[3];
+           for (size_t r = 0; r < rows; ++r)
+             for (size_t o = 0; o < out; ++o) {
+               y[r * out + o] += v[2][o];
+               for (size_t i = 0; i < in; ++i)
+                 y[r * out + o] += v[0][r * in + i] * v[1][o * in + i];
+             }
+           return Operands{y};
+         }});
+}
+
+TEST(Products, AddProductInputGradient) {
+  check({"(%dy: tensor<2x3x5xT>, %w: tensor<5x7xT>, %g: tensor<2x3x7xT>) -> "
+         "tensor<2x3x7xT>",
+         "%dx = mt.add_product <input_gradient> %dy, %w to %g : "
+         "(tensor<2x3x5xT>, tensor<5x7xT>, tensor<2x3x7xT>) -> "
+         "tensor<2x3x7xT>\n"
+         "return %dx : tensor<2x3x7xT>",
+         {makeValues(rows * out, 1), makeValues(out * in, 2),
+          makeValues(rows * in, 3)},
+         [](const Operands &v) {
+           Values dx = v[2];
+           for (size_t r = 0; r < rows; ++r)
+             for (size_t o = 0; o < out; ++o)
+               for (size_t i = 0; i < in; ++i)
+                 dx[r * in + i] += v[0][r * out + o] * v[1][o * in + i];
+           return Operands{dx};
+         }});
+}
+
+TEST(Products, AddProductWeightGradient) {
+  check({"(%dy: tensor<2x3x5xT>, %x: tensor<2x3x7xT>, %g: tensor<5x7xT>) -> "
+         "tensor<5x7xT>",
+         "%dw = mt.add_product <weight_gradient> %dy, %x to %g : "
+         "(tensor<2x3x5xT>, tensor<2x3x7xT>, tensor<5x7xT>) -> tensor<5x7xT>\n"
+         "return %dw : tensor<5x7xT>",
+         {makeValues(rows * out, 1), makeValues(rows * in, 2),
+          makeValues(out * in, 3)},
+         [](const Operands &v) {
+           Values dw = v[2];
+           for (size_t r = 0; r < rows; ++r)
+             for (size_t o = 0; o < out; ++o)
+               for (size_t i = 0; i < in; ++i)
+                 dw[o * in + i] += v[0][r * out + o] * v[1][r * in + i];
+           return Operands{dw};
+         }});
+}
+
 /// Loops of size 1 are dropped before strides are chosen.
 TEST(Products, OneRowAndOneFeature) {
   check({"(%x: tensor<1x7xT>, %w: tensor<1x7xT>) -> tensor<1x1xT>",
