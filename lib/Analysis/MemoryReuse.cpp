@@ -88,7 +88,10 @@ void ReuseChooser::takeOverAny(OpResult result) {
     return;
   for (unsigned operand : getCandidates(result)) {
     Value viewed = getViewed(result.getOwner()->getOperand(operand));
-    if (isa<BlockArgument>(viewed) || !mayTakeOver(result, operand))
+    auto argument = dyn_cast<BlockArgument>(viewed);
+    bool isKept = argument && !entry.getArgAttr(argument.getArgNumber(),
+                                                attr::consumed);
+    if (isKept || !mayTakeOver(result, operand))
       continue;
     getChoice(result) = operand;
     return;

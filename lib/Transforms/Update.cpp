@@ -88,6 +88,9 @@ UpdateBuilder::Arguments UpdateBuilder::addArguments(StringRef role,
         makeBufferAttrs(builder, role, entry.attr.getName().getValue()));
     if (role == "parameter")
       attrs.set(attr::parameter, entry.attr);
+    // Accumulators start at zero in the next step: reductions run in place.
+    if (role == "gradient")
+      attrs.set(attr::consumed, builder.getUnitAttr());
     arguments.push_back(
         addArgument(entry.*type, attrs.getDictionary(builder.getContext())));
   }

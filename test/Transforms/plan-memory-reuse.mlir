@@ -54,6 +54,17 @@ func.func @accumulator(%g: tensor<8xf32>, %x: tensor<8xf32>)
   return %c : tensor<8xf32>
 }
 
+// What is consumed is taken over by any result.
+// CHECK-LABEL: func.func @consumed
+// CHECK: mt.all_reduce %{{.*}} {mt.places = [#mt.buffer<0>], mt.reuse = array<i64: 0>}
+// CHECK: mt.scale %{{.*}} {factor = 2.000000e+00 : f64, mt.places = [#mt.buffer<2>]}
+func.func @consumed(%g: tensor<8xf32> {mt.consumed}, %x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32> {mt.donated = 1 : i64}) {
+  %a = mt.all_reduce %g over {tp} of #mesh sum : (tensor<8xf32>) -> tensor<8xf32>
+  %b = mt.scale %a {factor = 2.0 : f64} : (tensor<8xf32>) -> tensor<8xf32>
+  %c = mt.mul %a, %x : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %b, %c : tensor<8xf32>, tensor<8xf32>
+}
+
 // Scale and hyperparameters have no element for each of the result's.
 // CHECK-LABEL: func.func @adamw
 // CHECK: mt.adamw {{.*}} mt.places = [#mt.buffer<0>, #mt.buffer<2>, #mt.buffer<3>], mt.reuse = array<i64: 0, 2, 3>

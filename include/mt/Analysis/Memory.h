@@ -84,7 +84,7 @@ using OperandReuse =
 
 /// A result takes over an operand if the op allows it and is the last to read
 /// that memory. An argument is taken over only by what ends as the result that
-/// replaces it (`mt.donated`).
+/// replaces it (`mt.donated`), unless its value is consumed (`mt.consumed`).
 OperandReuse chooseReuse(mlir::func::FuncOp entry, const Timeline &timeline);
 
 /// Where everything of one entry lives.

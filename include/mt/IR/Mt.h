@@ -37,6 +37,8 @@ namespace mt {
 ///                 (docs/manifest.md)
 ///   mt.name       argument or result: its name within the role
 ///   mt.donated    result: the number of the argument that it replaces
+///   mt.consumed   argument: nothing reads it once the entry has run, so any
+///                 result may take over its memory
 ///
 /// of the scheduled phase:
 ///
@@ -63,6 +65,7 @@ inline constexpr llvm::StringLiteral whole = "mt.whole";
 inline constexpr llvm::StringLiteral recompute = "mt.recompute";
 inline constexpr llvm::StringLiteral role = "mt.role";
 inline constexpr llvm::StringLiteral donated = "mt.donated";
+inline constexpr llvm::StringLiteral consumed = "mt.consumed";
 inline constexpr llvm::StringLiteral unit = "mt.unit";
 inline constexpr llvm::StringLiteral direction = "mt.direction";
 inline constexpr llvm::StringLiteral places = "mt.places";

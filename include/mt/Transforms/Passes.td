@@ -439,7 +439,8 @@ def PlanMemory : Pass<"mt-plan-memory", "::mlir::ModuleOp"> {
     bytes (Analysis/Memory.h, Analysis/Arena.h). A result takes over the memory
     of an operand where the op allows it (`getReusableOperands`) and nothing
     reads the operand afterwards; an argument is taken over only by what ends as
-    the result that replaces it (`mt.donated`): parameters and accumulators are
+    the result that replaces it (`mt.donated`), or if its value is consumed
+    (`mt.consumed`): parameters and accumulators are
     updated without a copy. A value that is returned without memory of its own
     is copied.
 
