@@ -8,7 +8,9 @@
 #include "comm/Launch.h"
 #include "comm/LocalWorld.h"
 #include "host/Blas.h"
+#include "host/ThreadPool.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <ostream>
 
@@ -66,6 +68,18 @@ void checkOutputs(const JobOptions &options) {
   checkWritable(fs::absolute(options.save).parent_path(), options.save, true);
 }
 
+/// The share of the processors that a rank of this process has. A launcher may
+/// have bound each process to some, and may itself use those of all.
+int64_t shareOfProcessors(int64_t ranks) {
+  if (!isLaunched())
+    return std::max<int64_t>(availableProcessors() / ranks, 1);
+  int64_t ranksHere = launchedRanksHere();
+  if (ranksHere == 0)
+    return 1;
+  int64_t share = availableProcessors(getppid()) / ranksHere;
+  return std::max<int64_t>(std::min(share, availableProcessors()), 1);
+}
+
 Manifest readManifest(const StepLibrary &step, const std::string &path) {
   std::string where = path + ": manifest";
   const char *text = step.manifestText();
@@ -84,6 +98,8 @@ Job::Job(const JobOptions &options)
       manifest(readManifest(step, options.step)),
       microbatch(step.entry(manifest.microbatch.symbol)),
       update(step.entry(manifest.update.symbol)),
+      threads(options.threads > 0 ? options.threads
+                                  : shareOfProcessors(manifest.mesh.ranks())),
       memory(size_t(manifest.mesh.ranks())) {
   int64_t ranks = manifest.mesh.ranks();
   if (options.ranks != 0 && options.ranks != ranks)
@@ -98,7 +114,7 @@ Job::Job(const JobOptions &options)
     recorders.push_back(std::make_unique<Recorder>(manifest.collectives.size(),
                                                    !options.trace.empty()));
   if (!options.trace.empty())
-    trace = std::make_unique<TraceFile>(options.trace, manifest);
+    trace = std::make_unique<TraceFile>(options.trace, manifest, threads);
   if (options.checkMemory)
     residentBytesBefore = processBytes("VmRSS");
   if (!options.save.empty() && config.text.empty())
@@ -200,9 +216,10 @@ void mt::runtime::runJob(const JobOptions &options) {
 
 void mt::runtime::warnWithoutBlas(const JobOptions &options) {
   // Before threads start: it sets environment variables.
-  if (!blas().sgemm)
-    *options.warnings << "mt-run: warning: libopenblas.so.0: not found, matrix "
-                         "products will be slow"
+  if (!blas().openBlas.sgemm && !blas().oneDnn.sgemm)
+    *options.warnings << "mt-run: warning: " << oneDnnName << ", "
+                      << openBlasName
+                      << ": not found, matrix products will be slow"
                       << std::endl;
 }
 

@@ -44,6 +44,8 @@ struct Job {
   TrainerState start;
   ModelConfig config;
   std::unique_ptr<DataSource> data;
+  /// Of each rank.
+  int64_t threads;
   std::vector<RankMemory> memory;
   /// Of this process, before that is allocated; where memory is checked.
   int64_t residentBytesBefore = 0;
@@ -84,7 +86,7 @@ void saveCheckpoint(const Job &job, Communicator &communicator, int64_t steps,
 /// Runs this process as one rank of a job that a launcher has started.
 void runLaunchedJob(const JobOptions &options);
 
-/// Opens BLAS, and warns where there is none.
+/// Opens the libraries of matrix products, and warns where there is none.
 void warnWithoutBlas(const JobOptions &options);
 
 /// Prints the line of one step, and adds it to the log. `step` counts from 1.

@@ -108,13 +108,13 @@ void mt::runtime::runLaunchedJob(const JobOptions &asked) {
     job = new Job(options);
     checkRanks(*job, transport);
     checkThreads(*job, transport);
+    warnWithoutBlas(options);
     setUp =
         describeSetUp(job->options, job->manifest, job->step.manifestText());
   } catch (const std::exception &error) {
     setUp = describeFailedSetUp(error.what());
   }
   agree(transport, communicator, setUp);
-  warnWithoutBlas(options);
   communicator.setGroups(job->manifest.mesh, job->manifest.groups,
                          job->manifest.collectiveTexts());
   try {

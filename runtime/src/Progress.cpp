@@ -49,6 +49,7 @@ void mt::runtime::reportStep(Job &job, int64_t step, const StepResult &result) {
                                  {"valid_tokens", int64_t(result.validTokens)},
                                  {"step_seconds", result.seconds},
                                  {"tokens_per_second", tokensPerSecond},
+                                 {"threads", job.threads},
                                  {"peak_bytes", job.manifest.bytesPerRank()}};
   job.log << line.dump() << std::endl;
   if (!job.log)

@@ -5,6 +5,7 @@
 #include "comm/Guarded.h"
 #include "comm/Launch.h"
 #include "host/Context.h"
+#include "host/ThreadPool.h"
 
 #include <chrono>
 #include <cmath>
@@ -31,7 +32,8 @@ public:
   RankProgram(Job &job, Communicator &communicator, Recorder &recorder)
       : job(job), manifest(job.manifest), rank(communicator.rank()),
         recorder(recorder), communicator(communicator),
-        memory(job.memory[size_t(rank)]), context{&communicator} {}
+        memory(job.memory[size_t(rank)]),
+        pool(job.threads), context{&communicator, &pool} {}
 
   void run();
 
@@ -71,6 +73,7 @@ private:
   RankMemory &memory;
   /// Allocated.
   int64_t arenaBytes = 0;
+  ThreadPool pool;
   mt_context context;
 };
 

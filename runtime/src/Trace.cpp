@@ -43,8 +43,9 @@ std::string nameLine(const char *kind, int64_t track, const std::string &name) {
 
 } // namespace
 
-TraceFile::TraceFile(std::string path, const Manifest &manifest)
-    : path(std::move(path)), manifest(manifest) {}
+TraceFile::TraceFile(std::string path, const Manifest &manifest,
+                     int64_t threads)
+    : path(std::move(path)), manifest(manifest), threads(threads) {}
 
 TraceFile::~TraceFile() {
   if (file >= 0)
@@ -56,7 +57,10 @@ void TraceFile::open() {
   if (file < 0)
     throw Error(path + ": expected a file that can be written, found: " +
                 std::strerror(errno));
-  std::string text = opening + nameLine("process_name", 0, "mt-run");
+  std::string text =
+      opening + nameLine("process_name", 0, "mt-run") + ",\n" +
+      metaLine("process_labels", 0,
+               {{"labels", "threads of a rank: " + std::to_string(threads)}});
   int64_t ranks = manifest.mesh.ranks();
   for (int64_t rank = 0; rank < ranks; ++rank)
     text +=

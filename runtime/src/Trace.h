@@ -17,7 +17,7 @@ namespace mt::runtime {
 class TraceFile {
 public:
   /// Does not touch the file before the first addition.
-  TraceFile(std::string path, const Manifest &manifest);
+  TraceFile(std::string path, const Manifest &manifest, int64_t threads);
   ~TraceFile();
   TraceFile(const TraceFile &) = delete;
   TraceFile &operator=(const TraceFile &) = delete;
@@ -34,6 +34,8 @@ private:
 
   std::string path;
   const Manifest &manifest;
+  /// Of each rank; what the process is labelled with.
+  int64_t threads;
   std::mutex mutex;
   int file = -1;
   /// Where the next event goes, over what closes the file.

@@ -6,6 +6,7 @@
 #include "comm/LocalWorld.h"
 #include "comm/StartedCalls.h"
 #include "host/Context.h"
+#include "host/ThreadPool.h"
 #include "mt/error.h"
 
 #include <algorithm>
@@ -48,7 +49,9 @@ static void runRank(mt_entry entry, runtime::Communicator &backend,
   // Compiled code may start collectives.
   runtime::StartedCalls calls(backend);
   runtime::runGuarded(calls, [&](runtime::Communicator &communicator) {
-    mt_context context{&communicator};
+    // Results do not depend on the number of threads.
+    runtime::ThreadPool pool(2);
+    mt_context context{&communicator, &pool};
     int32_t status = entry(&context, call.buffers.data(), arena.getData());
     if (status != 0)
       throw runtime::JobEnded();

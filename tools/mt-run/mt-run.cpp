@@ -99,6 +99,10 @@ std::string oneLine(std::string text) {
 struct Flags {
   std::vector<NumberFlag> numbers;
   IntegerFlag ranks{"--ranks", "number of ranks; the mesh decides it", 1};
+  IntegerFlag threads{"--threads",
+                      "threads of each rank; by default the processors that "
+                      "this machine's ranks may use, divided by their number",
+                      1};
   IntegerFlag steps{"--steps",
                     "number of steps (10), those before --resume included", 1};
   IntegerFlag seed{"--seed", "seed of initial values and the data's order (0)",
@@ -154,8 +158,9 @@ void declare(CLI::App &app, JobOptions &options, Flags &flags) {
                  "as nanoGPT and llm.c write them, or --token-bytes); any "
                  "other name is text, read as bytes");
   for (IntegerFlag *flag :
-       {&flags.ranks, &flags.steps, &flags.seed, &flags.tokenBytes,
-        &flags.endOfDocument, &flags.saveEvery, &flags.maxShardBytes})
+       {&flags.ranks, &flags.threads, &flags.steps, &flags.seed,
+        &flags.tokenBytes, &flags.endOfDocument, &flags.saveEvery,
+        &flags.maxShardBytes})
     app.add_option(flag->name, flag->text, flag->help);
   for (NumberFlag &flag : flags.numbers)
     app.add_option(flag.name, flag.text, flag.help);
@@ -194,6 +199,8 @@ void convert(const CLI::App &app, const Flags &flags, JobOptions &options) {
       *flag.value = parseNumber(flag);
   if (app.count(flags.ranks.name))
     options.ranks = parseInteger<int64_t>(flags.ranks);
+  if (app.count(flags.threads.name))
+    options.threads = parseInteger<int64_t>(flags.threads);
   if (app.count(flags.steps.name))
     options.steps = parseInteger<int64_t>(flags.steps);
   if (app.count(flags.seed.name))

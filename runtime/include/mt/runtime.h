@@ -56,6 +56,8 @@ struct JobOptions {
   uint64_t seed = 0;
   /// Number of ranks the user asked for; 0: whatever the mesh has.
   int64_t ranks = 0;
+  /// Threads of each rank; 0: its share of the processors.
+  int64_t threads = 0;
   Hyperparameters hyperparameters;
   /// The flags that were given ("--lr"): these win over a resumed run's.
   std::set<std::string> given;

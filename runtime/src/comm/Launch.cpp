@@ -19,6 +19,12 @@ namespace {
 constexpr const char *launcherVariables[] = {"OMPI_COMM_WORLD_RANK",
                                              "PMIX_RANK", "PMI_RANK"};
 
+/// Set by Open MPI's mpirun, by MPICH's, and by srun, whose number may be
+/// followed by the number of machines that it holds for.
+constexpr const char *ranksHereVariables[] = {"OMPI_COMM_WORLD_LOCAL_SIZE",
+                                              "MPI_LOCALNRANKS",
+                                              "SLURM_STEP_TASKS_PER_NODE"};
+
 const char *launcherVariable() {
   for (const char *name : launcherVariables)
     if (const char *value = std::getenv(name); value && *value)
@@ -54,6 +60,14 @@ bool mt::runtime::isLaunched() { return launcherVariable() != nullptr; }
 
 int64_t mt::runtime::launchedRank() {
   return std::strtoll(std::getenv(launcherVariable()), nullptr, 10);
+}
+
+int64_t mt::runtime::launchedRanksHere() {
+  for (const char *name : ranksHereVariables)
+    if (const char *value = std::getenv(name))
+      if (int64_t ranks = std::strtoll(value, nullptr, 10); ranks > 0)
+        return ranks;
+  return 0;
 }
 
 std::string mt::runtime::mpiLibraryPath() {

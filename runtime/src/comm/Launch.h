@@ -17,6 +17,10 @@ bool isLaunched();
 /// The rank of this process, as the environment says.
 int64_t launchedRank();
 
+/// How many ranks of that job are on this machine, as the environment says; 0:
+/// it does not.
+int64_t launchedRanksHere();
+
 /// The transport of that job, which is joined by the first call. It needs
 /// MPI, which is in a library of its own beside the runtime; throws Error where
 /// that is not there.

@@ -6,6 +6,7 @@
 
 #include "Context.h"
 #include "Gemm.h"
+#include "ThreadPool.h"
 #include "mt/error.h"
 
 using namespace mt::runtime;
@@ -35,6 +36,10 @@ int32_t run(mt_context *context, const Collective &call) noexcept {
                  })
              ? 0
              : 1;
+}
+
+ThreadPool *poolOf(mt_context *context) {
+  return context ? context->pool : nullptr;
 }
 
 Collective makeCall(CollectiveKind kind, int64_t id, int32_t start,
@@ -127,7 +132,7 @@ void mt_gemm_f32(mt_context *context, int64_t batch0, int64_t batch1, int64_t m,
                  int64_t bK, int64_t bN, float *c, int64_t c0, int64_t c1,
                  int64_t cM, int64_t cN, int32_t accumulate) {
   guarded(context, [&] {
-    gemm<float>(batch0, batch1, m, n, k, {a, a0, a1, aM, aK},
+    gemm<float>(poolOf(context), batch0, batch1, m, n, k, {a, a0, a1, aM, aK},
                 {b, b0, b1, bK, bN}, {c, c0, c1, cM, cN}, accumulate != 0);
   });
 }
@@ -138,7 +143,7 @@ void mt_gemm_f64(mt_context *context, int64_t batch0, int64_t batch1, int64_t m,
                  int64_t b1, int64_t bK, int64_t bN, double *c, int64_t c0,
                  int64_t c1, int64_t cM, int64_t cN, int32_t accumulate) {
   guarded(context, [&] {
-    gemm<double>(batch0, batch1, m, n, k, {a, a0, a1, aM, aK},
+    gemm<double>(poolOf(context), batch0, batch1, m, n, k, {a, a0, a1, aM, aK},
                  {b, b0, b1, bK, bN}, {c, c0, c1, cM, cN}, accumulate != 0);
   });
 }
@@ -146,5 +151,10 @@ void mt_gemm_f64(mt_context *context, int64_t batch0, int64_t batch1, int64_t m,
 void mt_parallel(mt_context *context,
                  void (*body)(void *environment, int64_t first, int64_t last),
                  void *environment, int64_t count) {
-  guarded(context, [&] { body(environment, 0, count); });
+  guarded(context, [&] {
+    if (ThreadPool *pool = poolOf(context))
+      pool->run(count, body, environment);
+    else if (count > 0)
+      body(environment, 0, count);
+  });
 }

@@ -1,4 +1,4 @@
-//===- Blas.cpp - the library behind matrix products ----------------------===//
+//===- Blas.cpp - the libraries behind matrix products --------------------===//
 
 #include "Blas.h"
 
@@ -10,45 +10,9 @@
 #include <string>
 #include <vector>
 
-#include <dlfcn.h>
-
 using namespace mt::runtime;
 
 namespace {
-
-constexpr const char *libraryName = "libopenblas.so.0";
-
-/// OpenBLAS picks its kernels when it is opened. Releases up to 0.3.21 have
-/// AVX-512 kernels that crash or give wrong results on later processors; the
-/// AVX2 ones (Haswell) are sound everywhere.
-void chooseKernels() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f"))
-    setenv("OPENBLAS_CORETYPE", "Haswell", /*overwrite=*/0);
-#endif
-  // Every rank calls from its own thread; more threads a call would only get in
-  // each other's way, and change results with their number.
-  setenv("OPENBLAS_NUM_THREADS", "1", /*overwrite=*/1);
-}
-
-template <typename Fn> Fn symbol(void *library, const char *name) {
-  return reinterpret_cast<Fn>(dlsym(library, name));
-}
-
-Blas openBlas() {
-  chooseKernels();
-  Blas result;
-  void *library = dlopen(libraryName, RTLD_NOW | RTLD_LOCAL);
-  if (!library)
-    return result;
-  if (auto setThreads =
-          symbol<void (*)(int)>(library, "openblas_set_num_threads"))
-    setThreads(1);
-  result.sgemm = symbol<GemmFn<float>>(library, "cblas_sgemm");
-  result.dgemm = symbol<GemmFn<double>>(library, "cblas_dgemm");
-  checkBlas(result);
-  return result;
-}
 
 /// Small integers, so that every sum is exact.
 template <typename T> std::vector<T> pattern(int64_t count, int64_t step) {
@@ -83,32 +47,93 @@ bool isRight(GemmFn<T> gemm, int m, int n, int k, bool transA, bool transB,
   return c == expected;
 }
 
-template <typename T> void checkGemm(GemmFn<T> gemm, const char *name) {
+/// What a user can do about a library that is wrong.
+std::string otherwise(const std::string &library) {
+  if (library == oneDnnName)
+    return "MT_GEMM=openblas goes without it";
+  const char *kernels = getenv("OPENBLAS_CORETYPE");
+  return std::string("another kernel may be chosen with OPENBLAS_CORETYPE, "
+                     "now ") +
+         (kernels ? kernels : "not set");
+}
+
+template <typename T>
+void checkGemm(const char *library, GemmFn<T> gemm, const char *name) {
+  if (!gemm)
+    return;
   const int shapes[][3] = {{1, 1, 1},    {1, 17, 33},  {5, 1, 7},
                            {3, 5, 7},    {16, 48, 32}, {33, 17, 65},
                            {96, 63, 31}, {129, 70, 97}};
   for (const auto &[m, n, k] : shapes)
     for (int form = 0; form < 8; ++form)
       if (!isRight(gemm, m, n, k, form & 1, form & 2, form & 4))
-        throw Error(std::string(libraryName) + ": expected a right product " +
+        throw Error(std::string(library) + ": expected a right product " +
                     "of size " + std::to_string(m) + " x " + std::to_string(n) +
                     " x " + std::to_string(k) + " from " + name +
-                    ", found a wrong one; another kernel may be " +
-                    "chosen with OPENBLAS_CORETYPE, now " +
-                    (getenv("OPENBLAS_CORETYPE") ? getenv("OPENBLAS_CORETYPE")
-                                                 : "not set"));
+                    ", found a wrong one; " + otherwise(library));
+}
+
+/// What MT_GEMM names; empty: nothing.
+std::string askedLibrary() {
+  const char *value = getenv("MT_GEMM");
+  std::string asked = value ? value : "";
+  if (!asked.empty() && asked != "openblas" && asked != "dnnl")
+    throw Error("MT_GEMM: expected openblas or dnnl, found '" + asked + "'");
+  return asked;
+}
+
+/// Refuses to go on without a library that was asked for.
+void checkThere(const Blas &blas) {
+  if (!blas.sgemm)
+    throw Error("MT_GEMM: expected " + std::string(blas.library) +
+                " to be installed, found none that can be used");
+}
+
+bool hasAvx512() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512f");
+#else
+  return false;
+#endif
 }
 
 } // namespace
 
 void mt::runtime::checkBlas(const Blas &blas) {
-  if (blas.sgemm)
-    checkGemm(blas.sgemm, "cblas_sgemm");
-  if (blas.dgemm)
-    checkGemm(blas.dgemm, "cblas_dgemm");
+  checkGemm(blas.library, blas.sgemm, "sgemm");
+  checkGemm(blas.library, blas.dgemm, "dgemm");
 }
 
-const Blas &mt::runtime::blas() {
-  static const Blas opened = openBlas();
-  return opened;
+GemmFn<float> BlasChoice::sgemm(bool transA, int64_t k) const {
+  if (!openBlas.sgemm || !oneDnn.sgemm)
+    return oneDnn.sgemm ? oneDnn.sgemm : openBlas.sgemm;
+  // OpenBLAS is held to AVX2 there.
+  static const bool isWide = hasAvx512();
+  // oneDNN reads operands of tiles where they are instead of packing them: the
+  // faster way, unless rows of A are far apart or longer than the caches like.
+  constexpr int64_t longestRow = 1024;
+  return isWide || (!transA && k <= longestRow) ? oneDnn.sgemm : openBlas.sgemm;
+}
+
+BlasChoice mt::runtime::chooseBlas() {
+  std::string asked = askedLibrary();
+  BlasChoice choice;
+  choice.openBlas = openOpenBlas();
+  if (asked == "openblas")
+    checkThere(choice.openBlas);
+  else
+    choice.oneDnn = openOneDnn();
+  if (asked == "dnnl") {
+    checkThere(choice.oneDnn);
+    // Products of f64 remain: oneDNN has none.
+    choice.openBlas.sgemm = nullptr;
+  }
+  checkBlas(choice.openBlas);
+  checkBlas(choice.oneDnn);
+  return choice;
+}
+
+const BlasChoice &mt::runtime::blas() {
+  static const BlasChoice choice = chooseBlas();
+  return choice;
 }

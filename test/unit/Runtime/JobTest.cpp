@@ -1,6 +1,7 @@
 //===- JobTest.cpp - a whole job on a step written by hand ----------------===//
 
 #include "Job.h"
+#include "host/ThreadPool.h"
 
 #include "Support.h"
 
@@ -75,6 +76,21 @@ TEST_F(JobTest, TrainsTheSameOnAnyMesh) {
   expectContains(progress.str(), "step 1/4  loss ");
   expectContains(progress.str(), "  12 tokens  ");
   EXPECT_EQ(warnings.str(), "");
+}
+
+TEST_F(JobTest, SaysHowManyThreadsARankHas) {
+  options.log = folder.path("log.jsonl");
+  options.trace = folder.path("trace.json");
+  options.threads = 3;
+  run("fake2");
+  EXPECT_EQ(logLines("log.jsonl")[0]["threads"], 3);
+  expectContains(folder.read("trace.json"),
+                 "\"labels\":\"threads of a rank: 3\"");
+
+  options.threads = 0;
+  run("fake2");
+  EXPECT_EQ(logLines("log.jsonl")[0]["threads"],
+            std::max<int64_t>(availableProcessors() / 2, 1));
 }
 
 TEST_F(JobTest, TrainsTheSameWithStartedCollectives) {
@@ -277,7 +293,8 @@ TEST_F(JobTest, RefusesWhatIsNoStep) {
   expectContains(errorOf([&] { runJob(options); }), ": not an mt step: ");
   expectContains(messageOf("none"), "no such file or directory");
   expectContains(messageOf("fake-version"),
-                 "expected a step of ABI version 2, found version 999");
+                 "expected a step of ABI version " +
+                     std::to_string(MT_ABI_VERSION) + ", found version 999");
   expectContains(messageOf("fake-manifest"),
                  ": manifest: expected JSON, found a syntax error");
 }
