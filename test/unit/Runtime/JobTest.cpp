@@ -292,9 +292,9 @@ TEST_F(JobTest, RefusesWhatIsNoStep) {
   options.step = options.data[0];
   expectContains(errorOf([&] { runJob(options); }), ": not an mt step: ");
   expectContains(messageOf("none"), "no such file or directory");
-  expectContains(messageOf("fake-version"),
-                 "expected a step of ABI version " +
-                     std::to_string(MT_ABI_VERSION) + ", found version 999");
+  expectContains(messageOf("fake-version"), "expected a step of ABI version " +
+                                                std::to_string(MT_ABI_VERSION) +
+                                                ", found version 999");
   expectContains(messageOf("fake-manifest"),
                  ": manifest: expected JSON, found a syntax error");
 }
