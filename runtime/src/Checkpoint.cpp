@@ -142,8 +142,16 @@ int64_t Checkpoint::load(const Manifest &manifest, const Buffer &buffer,
   return odd;
 }
 
+namespace {
+/// A row of a parameter: where it is in the whole, and in the rank's block.
+struct Row {
+  int64_t from, to, count;
+};
+} // namespace
+
 void mt::runtime::initialize(const Manifest &manifest, const Buffer &buffer,
-                             int64_t rank, uint64_t seed, void *data) {
+                             int64_t rank, uint64_t seed, void *data,
+                             ThreadPool &pool) {
   const Parameter &parameter = manifest.parameters[buffer.parameter];
   const Init &init = parameter.init;
   Box block = validBlock(manifest, buffer, rank);
@@ -151,16 +159,24 @@ void mt::runtime::initialize(const Manifest &manifest, const Buffer &buffer,
   Shape strides = rowMajorStrides(parameter.checkpoint.unpadded());
   int64_t first = offsetOf(block.offsets, strides);
   uint64_t stream = streamOf(parameter.name);
-  std::vector<double> values;
+  std::vector<Row> rows;
   // Rows are contiguous: the last stride of both arrays is 1.
   forEachRow(block.sizes, strides, rowMajorStrides(buffer.localShape),
              [&](int64_t from, int64_t to, int64_t count, int64_t, int64_t) {
-               values.assign(size_t(count), init.value);
-               if (init.normal)
-                 fillNormal(seed, stream, first + from, count, values.data());
-               for (int64_t i = 0; i < count; ++i)
-                 storeFloat(buffer.dtype, data, to + i,
-                            init.normal ? init.mean + init.std * values[i]
-                                        : values[i]);
+               rows.push_back({first + from, to, count});
              });
+  pool.run(int64_t(rows.size()), [&](int64_t begin, int64_t end) {
+    std::vector<double> values;
+    for (int64_t i = begin; i < end; ++i) {
+      const Row &row = rows[size_t(i)];
+      values.assign(size_t(row.count), init.value);
+      if (init.normal)
+        fillNormal(seed, stream, row.from, row.count, values.data());
+      for (int64_t j = 0; j < row.count; ++j) {
+        double value = values[size_t(j)];
+        storeFloat(buffer.dtype, data, row.to + j,
+                   init.normal ? init.mean + init.std * value : value);
+      }
+    }
+  });
 }

@@ -6,6 +6,7 @@
 
 #include "Manifest.h"
 #include "Safetensors.h"
+#include "host/ThreadPool.h"
 #include "mt/communicator.h"
 
 #include <memory>
@@ -57,9 +58,10 @@ private:
   std::map<std::string, Place> tensors;
 };
 
-/// Fills the block of a parameter that `rank` holds from its initializer.
+/// Fills the block of a parameter that `rank` holds from its initializer, on the
+/// threads of `pool`.
 void initialize(const Manifest &manifest, const Buffer &buffer, int64_t rank,
-                uint64_t seed, void *data);
+                uint64_t seed, void *data, ThreadPool &pool);
 
 /// Gives the calling rank's memory of a buffer, by index.
 using BufferFn = std::function<const void *(int64_t buffer)>;

@@ -101,7 +101,8 @@ void RankProgram::setParameters() {
       if (element >= 0 && odd[0] == INT64_MAX)
         odd[0] = int64_t(i), odd[1] = element;
     } else if (buffer.role == Role::Parameter) {
-      initialize(manifest, buffer, rank, job.options.seed, data(int64_t(i)));
+      initialize(manifest, buffer, rank, job.options.seed, data(int64_t(i)),
+                 pool);
     }
   }
   if (job.checkpoint)

@@ -103,7 +103,8 @@ TEST(Checkpoint, PartialGradientsAreSummed) {
 TEST(Checkpoint, InitialValuesDoNotDependOnTheMesh) {
   std::vector<float> whole(24);
   Manifest dense = makeManifest(Role::Parameter, {{}, {}}, {});
-  initialize(dense, dense.buffers[0], 0, 9, whole.data());
+  ThreadPool pool(2);
+  initialize(dense, dense.buffers[0], 0, 9, whole.data(), pool);
   EXPECT_EQ(std::vector<float>(whole.begin() + 20, whole.end()),
             std::vector<float>(4, 0));
   for (const auto &dims : layouts) {
@@ -111,7 +112,7 @@ TEST(Checkpoint, InitialValuesDoNotDependOnTheMesh) {
     const Buffer &buffer = manifest.buffers[0];
     for (int64_t rank = 0; rank < 12; ++rank) {
       std::vector<float> local(size_t(elementCount(buffer.localShape)), -1);
-      initialize(manifest, buffer, rank, 9, local.data());
+      initialize(manifest, buffer, rank, 9, local.data(), pool);
       Box box = localBox(manifest.mesh, buffer.sharding, {6, 4}, rank);
       for (int64_t r = 0; r < box.sizes[0]; ++r)
         for (int64_t k = 0; k < box.sizes[1]; ++k)
