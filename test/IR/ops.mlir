@@ -22,7 +22,9 @@ func.func @model(%ids: tensor<8x16xi32>, %table: tensor<384x64xf32>, %w: tensor<
   %x = mt.embedding %ids, %table : (tensor<8x16xi32>, tensor<384x64xf32>) -> tensor<8x16x64xf32>
   // CHECK: mt.linear %{{.*}}, %{{.*}} : (tensor<8x16x64xf32>, tensor<256x64xf32>) -> tensor<8x16x256xf32>
   %0 = mt.linear %x, %w : (tensor<8x16x64xf32>, tensor<256x64xf32>) -> tensor<8x16x256xf32>
-  // CHECK: mt.add
+  // CHECK: mt.add_product <weight_gradient> %{{.*}}, %{{.*}} to %{{.*}} : (tensor<8x16x256xf32>, tensor<8x16x64xf32>, tensor<256x64xf32>) -> tensor<256x64xf32>
+  %g = mt.add_product <weight_gradient> %0, %x to %w : (tensor<8x16x256xf32>, tensor<8x16x64xf32>, tensor<256x64xf32>) -> tensor<256x64xf32>
+  // CHECK: mt.add %
   %1 = mt.add %x, %b : (tensor<8x16x64xf32>, tensor<64xf32>) -> tensor<8x16x64xf32>
   // CHECK: mt.sum_leading
   %2 = mt.sum_leading %x : (tensor<8x16x64xf32>) -> tensor<64xf32>
