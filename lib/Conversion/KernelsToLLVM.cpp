@@ -83,8 +83,7 @@ static void createTask(host::ParallelOp op) {
   Value environment = LLVM::LoadOp::create(b, type, task.getArgument(0));
   SmallVector<Value> arguments;
   for (int64_t index = 0; index < int64_t(type.getBody().size()); ++index)
-    arguments.push_back(
-        LLVM::ExtractValueOp::create(b, environment, index));
+    arguments.push_back(LLVM::ExtractValueOp::create(b, environment, index));
   arguments.append({task.getArgument(1), task.getArgument(2)});
   LLVM::CallOp::create(b, TypeRange(), op.getPart(), arguments);
   LLVM::ReturnOp::create(b, ValueRange());
@@ -113,9 +112,9 @@ struct ParallelLowering : ConvertOpToLLVMPattern<host::ParallelOp> {
     LLVM::StoreOp::create(b, inputs, environment);
     Value task = LLVM::AddressOfOp::create(b, pointer, getTaskName(op));
     Value count = LLVM::ConstantOp::create(b, op.getCountAttr());
-    LLVM::CallOp::create(b, TypeRange(), "mt_parallel",
-                         ValueRange{adaptor.getRankContext(), task, environment,
-                                    count});
+    LLVM::CallOp::create(
+        b, TypeRange(), "mt_parallel",
+        ValueRange{adaptor.getRankContext(), task, environment, count});
     rewriter.eraseOp(op);
     return success();
   }

@@ -142,8 +142,8 @@ buildStretches(ImplicitLocOpBuilder &b, int64_t all, int64_t size,
     results = body({arith::ConstantIndexOp::create(b, 0), size}, results);
   }
   if (int64_t rest = all - whole * size)
-    results = body({arith::ConstantIndexOp::create(b, whole * size), rest},
-                   results);
+    results =
+        body({arith::ConstantIndexOp::create(b, whole * size), rest}, results);
   return results;
 }
 
@@ -183,8 +183,8 @@ public:
         shape({shape.group, queries.size, keys.size}) {
     queryPositions = ofStretch(b, op.getQueryPositions(), queries)
                          .extract(op.getQueryPositions());
-    keyPositions = ofStretch(b, op.getKeyPositions(), keys)
-                       .extract(op.getKeyPositions());
+    keyPositions =
+        ofStretch(b, op.getKeyPositions(), keys).extract(op.getKeyPositions());
     if (op.getKeyMask())
       keyMask = task.ofKeyMask(op.getKeyMask(), keys);
   }
@@ -226,11 +226,10 @@ public:
                      op.getDropoutAttr().getValueAsDouble());
     Scalar firstQuery(b, queries.first), firstKey(b, keys.first);
     return scores.map({}, number, [&](ScalarArgs) {
-      return mask.getFactor({task.getRow(),
-                             task.getFirstHead() + scores.index(0),
-                             firstQuery + scores.index(1),
-                             firstKey + scores.index(2)},
-                            number);
+      return mask.getFactor(
+          {task.getRow(), task.getFirstHead() + scores.index(0),
+           firstQuery + scores.index(1), firstKey + scores.index(2)},
+          number);
     });
   }
 
@@ -299,14 +298,13 @@ static Results addKeys(AttentionOp op, ImplicitLocOpBuilder &b,
   Value scores = tile.multiply(task.ofQuery(op.getQuery(), queries),
                                task.ofKey(op.getKey(), keys), number);
   unsigned conditions = tile.getNumConditions();
-  Value maxima = all.reduce(
-      all.lastDim(), tile.withConditions({all.whole(scores)}),
-      Accumulator{number, lowest},
-      [&](ScalarArgs in) {
-        return max(in[1 + conditions],
-                   chooseIf(tile.mayRead(in, 1), in[0] * scale,
-                            in[0].like(lowest)));
-      });
+  Value maxima =
+      all.reduce(all.lastDim(), tile.withConditions({all.whole(scores)}),
+                 Accumulator{number, lowest}, [&](ScalarArgs in) {
+                   return max(in[1 + conditions],
+                              chooseIf(tile.mayRead(in, 1), in[0] * scale,
+                                       in[0].like(lowest)));
+                 });
   maxima = rows.map({rows.whole(maxima), rows.whole(old.maxima)}, number,
                     [](ScalarArgs in) { return max(in[0], in[1]); });
   Value weights = all.mapInto(
@@ -315,20 +313,17 @@ static Results addKeys(AttentionOp op, ImplicitLocOpBuilder &b,
         return chooseIf(tile.mayRead(in, 2), exp(in[0] * scale - in[1]),
                         in[0].like(0.0));
       });
-  Value sums = all.reduce(
-      all.lastDim(), {all.whole(weights)}, Accumulator{number, 0.0},
-      [](ScalarArgs in) { return accumulate(in[1], in[0]); });
+  Value sums =
+      all.reduce(all.lastDim(), {all.whole(weights)}, Accumulator{number, 0.0},
+                 [](ScalarArgs in) { return accumulate(in[1], in[0]); });
   // What was summed so far was relative to a smaller maximum. As long as there
   // is none, nothing was.
-  Value factors =
-      rows.map({rows.whole(old.maxima), rows.whole(maxima)}, number,
-               [](ScalarArgs in) {
-                 return (in[0] < in[1]).select(exp(in[0] - in[1]),
-                                               in[0].like(1.0));
-               });
+  Value factors = rows.map(
+      {rows.whole(old.maxima), rows.whole(maxima)}, number, [](ScalarArgs in) {
+        return (in[0] < in[1]).select(exp(in[0] - in[1]), in[0].like(1.0));
+      });
   sums = rows.mapInto(
-      old.sums,
-      {rows.whole(old.sums), rows.whole(factors), rows.whole(sums)},
+      old.sums, {rows.whole(old.sums), rows.whole(factors), rows.whole(sums)},
       [](ScalarArgs in) { return in[0] * in[1].toF64() + in[2].toF64(); });
   Domain outputs(b, getTensorType(old.values).getShape());
   Value values = outputs.mapInto(
@@ -356,14 +351,14 @@ static std::pair<Value, Value> attend(AttentionOp op, ImplicitLocOpBuilder &b,
       fill(b, makeEmpty(b, getTensorType(output).getShape(), number), 0.0),
       fill(b, makeEmpty(b, rowShape, number), lowest),
       fill(b, makeEmpty(b, rowShape, b.getF64Type()), 0.0)};
-  RunningSoftmax softmax(buildStretches(
-      b, shape.keys, tileKeys, start,
-      [&](const Stretch &keys, ValueRange carried) {
-        return unlessAhead(op, b, queries, keys, carried, [&] {
-          return addKeys(op, b, shape, task, queries, keys,
-                         RunningSoftmax(carried));
-        });
-      }));
+  RunningSoftmax softmax(
+      buildStretches(b, shape.keys, tileKeys, start,
+                     [&](const Stretch &keys, ValueRange carried) {
+                       return unlessAhead(op, b, queries, keys, carried, [&] {
+                         return addKeys(op, b, shape, task, queries, keys,
+                                        RunningSoftmax(carried));
+                       });
+                     }));
   Domain outputs(b, getTensorType(output).getShape());
   // A query that may read nothing has an output of zero.
   output = outputs.mapInto(
@@ -375,7 +370,8 @@ static std::pair<Value, Value> attend(AttentionOp op, ImplicitLocOpBuilder &b,
       });
   Domain rows(b, getTensorType(logs).getShape());
   logs = rows.mapInto(
-      logs, {rows.dims(softmax.maxima, {1, 0}), rows.dims(softmax.sums, {1, 0})},
+      logs,
+      {rows.dims(softmax.maxima, {1, 0}), rows.dims(softmax.sums, {1, 0})},
       [](ScalarArgs in) { return in[0].toF64() + log(in[1]); });
   return {output, logs};
 }
@@ -440,13 +436,13 @@ static ScoreGrads computeScoreGrads(AttentionGradOp op, ImplicitLocOpBuilder &b,
                         in[0].like(0.0));
       });
   Domain outputs(b, getTensorType(cotangent).getShape());
-  Value dots = outputs.reduce(
-      outputs.lastDim(),
-      {outputs.whole(cotangent),
-       outputs.whole(task.ofQuery(op.getOutput(), queries))},
-      Accumulator{b.getF64Type(), 0.0}, [](ScalarArgs in) {
-        return accumulate(in[2], in[0].toF64() * in[1].toF64());
-      });
+  Value dots =
+      outputs.reduce(outputs.lastDim(),
+                     {outputs.whole(cotangent),
+                      outputs.whole(task.ofQuery(op.getOutput(), queries))},
+                     Accumulator{b.getF64Type(), 0.0}, [](ScalarArgs in) {
+                       return accumulate(in[2], in[0].toF64() * in[1].toF64());
+                     });
   Value grads =
       tile.multiply(cotangent, task.ofKey(op.getValue(), keys), number);
   Value factors = tile.getDropoutFactors(number);
@@ -475,9 +471,9 @@ static Results addGrads(AttentionGradOp op, ImplicitLocOpBuilder &b,
       computeScoreGrads(op, b, shape, task, queries, keys, number);
   Box ofQueries = ofStretch(b, carried[0], queries);
   Box ofKeys = ofStretch(b, carried[1], keys);
-  Value query = addContraction(b, "rst,td->srd", grads,
-                               task.ofKey(op.getKey(), keys),
-                               ofQueries.extract(carried[0]));
+  Value query =
+      addContraction(b, "rst,td->srd", grads, task.ofKey(op.getKey(), keys),
+                     ofQueries.extract(carried[0]));
   Value key = addContraction(b, "rst,srd->td", grads,
                              task.ofQuery(op.getQuery(), queries),
                              ofKeys.extract(carried[1]));

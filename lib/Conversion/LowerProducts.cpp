@@ -33,8 +33,8 @@ static std::string getSpec(ProductKind kind, Value lhs) {
 template <typename OpTy, ProductKind kind>
 static Results lowerProduct(OpTy op, ImplicitLocOpBuilder &b) {
   Value lhs = op->getOperand(0), rhs = op->getOperand(1);
-  return {contract(b, getSpec(kind, lhs), lhs, rhs,
-                   getTensorType(op.getResult()))};
+  return {
+      contract(b, getSpec(kind, lhs), lhs, rhs, getTensorType(op.getResult()))};
 }
 
 static Results lowerAddProduct(AddProductOp op, ImplicitLocOpBuilder &b) {

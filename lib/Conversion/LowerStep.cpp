@@ -39,9 +39,10 @@ static Value cutForSum(ImplicitLocOpBuilder &b, Value x) {
     return {};
   ReassociationIndices all =
       llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
-  Value flat = type.getRank() == 1 ? x
-                                   : tensor::CollapseShapeOp::create(
-                                         b, x, SmallVector<ReassociationIndices>{all});
+  Value flat = type.getRank() == 1
+                   ? x
+                   : tensor::CollapseShapeOp::create(
+                         b, x, SmallVector<ReassociationIndices>{all});
   return tensor::ExpandShapeOp::create(
       b, RankedTensorType::get({sumParts, size}, type.getElementType()), flat,
       SmallVector<ReassociationIndices>{{0, 1}});

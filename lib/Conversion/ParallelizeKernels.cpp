@@ -68,7 +68,8 @@ private:
 static bool isMadeAgain(Value value) {
   Operation *op = value.getDefiningOp();
   return op && op->getNumRegions() == 0 &&
-         (op->hasTrait<OpTrait::ConstantLike>() || isa<ViewLikeOpInterface>(op));
+         (op->hasTrait<OpTrait::ConstantLike>() ||
+          isa<ViewLikeOpInterface>(op));
 }
 
 void PartBuilder::findInputs(Value value) {
@@ -97,8 +98,8 @@ PartBuilder::PartBuilder(Operation *op, SymbolTable &symbols)
   for (Value value : used)
     findInputs(value);
 
-  SmallVector<Type> types = llvm::map_to_vector(
-      inputs, [](Value value) { return value.getType(); });
+  SmallVector<Type> types =
+      llvm::map_to_vector(inputs, [](Value value) { return value.getType(); });
   types.append(2, b.getIndexType());
   part = func::FuncOp::create(op->getLoc(), (kernel.getName() + "_part").str(),
                               b.getFunctionType(types, {}));
@@ -122,9 +123,8 @@ void PartBuilder::finish(int64_t count) {
   b.setInsertionPointToEnd(&part.front());
   func::ReturnOp::create(b);
   b.setInsertionPoint(op);
-  ParallelOp::create(b, kernel.getArgument(0),
-                     FlatSymbolRefAttr::get(part), inputs.getArrayRef(),
-                     b.getI64IntegerAttr(count));
+  ParallelOp::create(b, kernel.getArgument(0), FlatSymbolRefAttr::get(part),
+                     inputs.getArrayRef(), b.getI64IntegerAttr(count));
   op->erase();
 }
 
@@ -242,15 +242,15 @@ static void convertLinalg(linalg::LinalgOp op, const Cut &cut,
     offset = atPiece(offset);
     end = atPiece(end);
     if (cut.size % cut.piece != 0)
-      end = arith::MinSIOp::create(
-          b, end, arith::ConstantIndexOp::create(b, cut.size));
+      end = arith::MinSIOp::create(b, end,
+                                   arith::ConstantIndexOp::create(b, cut.size));
   }
   Value size = arith::SubIOp::create(b, end, offset);
   SmallVector<Value> operands;
   for (OpOperand &operand : op->getOpOperands())
-    operands.push_back(cutOperand(
-        b, part.getMapping().lookup(operand.get()),
-        op.getMatchingIndexingMap(&operand), cut.dim, offset, size));
+    operands.push_back(cutOperand(b, part.getMapping().lookup(operand.get()),
+                                  op.getMatchingIndexingMap(&operand), cut.dim,
+                                  offset, size));
   SmallVector<OpFoldResult> starts(op.getNumLoops(), b.getIndexAttr(0));
   starts[cut.dim] = offset;
   IRMapping &mapping = part.getMapping();
@@ -284,7 +284,8 @@ static LogicalResult parallelize(func::FuncOp kernel, int64_t minPoints,
 
 namespace {
 
-struct ParallelizeKernels : mt::impl::ParallelizeKernelsBase<ParallelizeKernels> {
+struct ParallelizeKernels
+    : mt::impl::ParallelizeKernelsBase<ParallelizeKernels> {
   using Base = ParallelizeKernelsBase;
   using Base::Base;
 

@@ -43,8 +43,8 @@ static OpResult findComputed(bufferization::MaterializeInDestinationOp write) {
   return {};
 }
 
-/// Whether `computed` may go over what `read` reads: each element of the operand
-/// is read once, to compute the same element of the result.
+/// Whether `computed` may go over what `read` reads: each element of the
+/// operand is read once, to compute the same element of the result.
 static bool mayWriteOver(OpResult computed, bufferization::ToTensorOp read) {
   if (!computed || !read->hasOneUse())
     return false;

@@ -146,8 +146,8 @@ static SmallVector<std::string> getLinkCommand(llvm::StringRef object,
       continue;
     command.push_back(*linker);
     command.append(tail);
-    command.append({"--whole-archive", object.str(), "--no-whole-archive",
-                    *libm});
+    command.append(
+        {"--whole-archive", object.str(), "--no-whole-archive", *libm});
     return command;
   }
   llvm::ErrorOr<std::string> compiler = llvm::sys::findProgramByName("cc");
@@ -155,8 +155,8 @@ static SmallVector<std::string> getLinkCommand(llvm::StringRef object,
     return {};
   command.push_back(*compiler);
   command.append(tail);
-  command.append({"-Wl,--whole-archive", object.str(), "-Wl,--no-whole-archive",
-                  "-lm"});
+  command.append(
+      {"-Wl,--whole-archive", object.str(), "-Wl,--no-whole-archive", "-lm"});
   return command;
 }
 
@@ -214,8 +214,7 @@ static std::string describe(const llvm::TargetMachine &machine,
   llvm::SHA256 hash;
   for (const std::string &text :
        {std::string(LLVM_VERSION_STRING), machine.getTargetTriple().str(),
-        machine.getTargetCPU().str(),
-        machine.getTargetFeatureString().str(),
+        machine.getTargetCPU().str(), machine.getTargetFeatureString().str(),
         std::to_string(options.optimizationLevel)})
     hash.update(text + "\n");
   auto bytes = hash.final();
@@ -268,8 +267,7 @@ Error mt::writeSharedLibrary(ModuleOp module, llvm::StringRef path,
     return objects.takeError();
   std::vector<llvm::NewArchiveMember> members;
   for (auto [unit, object] : llvm::zip_equal(units, *objects))
-    members.emplace_back(
-        llvm::MemoryBufferRef(object->getBuffer(), unit.key));
+    members.emplace_back(llvm::MemoryBufferRef(object->getBuffer(), unit.key));
   Expected<TemporaryFile> archive = TemporaryFile::create(path);
   if (!archive)
     return archive.takeError();

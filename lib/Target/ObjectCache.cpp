@@ -26,11 +26,11 @@ Expected<ObjectCache::Buffer> ObjectCache::get(llvm::StringRef key,
   if (folder.empty())
     return makeBuffer();
   Buffer found;
-  auto cache = llvm::localCache(
-      "kernel cache", "new", folder,
-      [&](unsigned, const llvm::Twine &, Buffer buffer) {
-        found = std::move(buffer);
-      });
+  auto cache =
+      llvm::localCache("kernel cache", "new", folder,
+                       [&](unsigned, const llvm::Twine &, Buffer buffer) {
+                         found = std::move(buffer);
+                       });
   if (!cache)
     return cache.takeError();
   auto add = (*cache)(/*Task=*/0, key, key);

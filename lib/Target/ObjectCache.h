@@ -17,7 +17,8 @@ namespace mt {
 class ObjectCache {
 public:
   using Buffer = std::unique_ptr<llvm::MemoryBuffer>;
-  using MakeFn = llvm::function_ref<llvm::Expected<llvm::SmallVector<char, 0>>()>;
+  using MakeFn =
+      llvm::function_ref<llvm::Expected<llvm::SmallVector<char, 0>>()>;
 
   /// Without a folder nothing is kept.
   explicit ObjectCache(llvm::StringRef folder) : folder(folder) {}

@@ -61,8 +61,8 @@ static void accumulate(AddOp add) {
     SmallVector<Value> summands(product->summands);
     summands.push_back(other);
     auto sum = AddProductOp::create(
-        builder, product->op->getLoc(), add.getType(), product->kind, product->op->getOperand(0),
-        product->op->getOperand(1), summands);
+        builder, product->op->getLoc(), add.getType(), product->kind,
+        product->op->getOperand(0), product->op->getOperand(1), summands);
     for (StringRef name : {attr::unit, attr::direction})
       if (Attribute attribute = product->op->getAttr(name))
         sum->setAttr(name, attribute);

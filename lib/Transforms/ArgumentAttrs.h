@@ -1,5 +1,4 @@
-//===- ArgumentAttrs.h - many changes to a function's attributes -*- C++
-//-*-===//
+//===- ArgumentAttrs.h - many changes to a function's attributes -*- C++ -*-===//
 //
 // A model has thousands of arguments, and each change to the attributes of one
 // rebuilds the array of all. This changes them all and writes them once. The

@@ -1,5 +1,4 @@
-//===- Account.h - predicted and counted traffic side by side ----*- C++
-//-*-===//
+//===- Account.h - predicted and counted traffic side by side ---*- C++ -*-===//
 
 #ifndef MT_RUNTIME_ACCOUNT_H
 #define MT_RUNTIME_ACCOUNT_H

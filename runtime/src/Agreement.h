@@ -1,5 +1,4 @@
-//===- Agreement.h - what the ranks compare before they start ----*- C++
-//-*-===//
+//===- Agreement.h - what the ranks compare before they start ---*- C++ -*-===//
 
 #ifndef MT_RUNTIME_AGREEMENT_H
 #define MT_RUNTIME_AGREEMENT_H

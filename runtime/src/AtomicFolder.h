@@ -1,5 +1,4 @@
-//===- AtomicFolder.h - a folder that is whole or not there ------*- C++
-//-*-===//
+//===- AtomicFolder.h - a folder that is whole or not there -----*- C++ -*-===//
 //
 // Files are written into a folder beside the target. When all of them are on
 // the disk the two folders are exchanged, in one call of the system: whoever

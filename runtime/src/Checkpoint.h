@@ -1,5 +1,4 @@
-//===- Checkpoint.h - parameters from and to files ---------------*- C++
-//-*-===//
+//===- Checkpoint.h - parameters from and to files --------------*- C++ -*-===//
 
 #ifndef MT_RUNTIME_CHECKPOINT_H
 #define MT_RUNTIME_CHECKPOINT_H

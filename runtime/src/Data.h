@@ -1,5 +1,4 @@
-//===- Data.h - what a step trains on ----------------------------*- C++
-//-*-===//
+//===- Data.h - what a step trains on ---------------------------*- C++ -*-===//
 //
 // Training goes through one endless list of sequences; a step takes the next
 // `batch` of them. A sequence is asked for by its number, so every rank sees

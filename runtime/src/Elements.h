@@ -1,5 +1,4 @@
-//===- Elements.h - element types and conversions ----------------*- C++
-//-*-===//
+//===- Elements.h - element types and conversions ---------------*- C++ -*-===//
 
 #ifndef MT_RUNTIME_ELEMENTS_H
 #define MT_RUNTIME_ELEMENTS_H

@@ -1,5 +1,4 @@
-//===- Job.h - a training job, ready to run ----------------------*- C++
-//-*-===//
+//===- Job.h - a training job, ready to run ---------------------*- C++ -*-===//
 
 #ifndef MT_RUNTIME_JOB_H
 #define MT_RUNTIME_JOB_H

@@ -1,5 +1,4 @@
-//===- Json.h - read JSON with located messages ------------------*- C++
-//-*-===//
+//===- Json.h - read JSON with located messages -----------------*- C++ -*-===//
 
 #ifndef MT_RUNTIME_JSON_H
 #define MT_RUNTIME_JSON_H

@@ -1,5 +1,4 @@
-//===- Manifest.h - the description in a compiled step -----------*- C++
-//-*-===//
+//===- Manifest.h - the description in a compiled step ----------*- C++ -*-===//
 //
 // docs/manifest.md says what each field means.
 //

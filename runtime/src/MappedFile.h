@@ -1,5 +1,4 @@
-//===- MappedFile.h - a file as memory ---------------------------*- C++
-//-*-===//
+//===- MappedFile.h - a file as memory --------------------------*- C++ -*-===//
 
 #ifndef MT_RUNTIME_MAPPEDFILE_H
 #define MT_RUNTIME_MAPPEDFILE_H

@@ -1,5 +1,4 @@
-//===- MemoryCheck.h - whether a step keeps to its memory --------*- C++
-//-*-===//
+//===- MemoryCheck.h - whether a step keeps to its memory -------*- C++ -*-===//
 //
 // An arena is filled with bytes that no program writes by chance; after the
 // steps, the highest byte that has changed tells how much of it they used. Some

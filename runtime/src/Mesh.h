@@ -1,5 +1,4 @@
-//===- Mesh.h - ranks, groups and what a rank holds --------------*- C++
-//-*-===//
+//===- Mesh.h - ranks, groups and what a rank holds -------------*- C++ -*-===//
 
 #ifndef MT_RUNTIME_MESH_H
 #define MT_RUNTIME_MESH_H

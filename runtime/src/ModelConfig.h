@@ -1,5 +1,4 @@
-//===- ModelConfig.h - the model's config.json -------------------*- C++
-//-*-===//
+//===- ModelConfig.h - the model's config.json ------------------*- C++ -*-===//
 
 #ifndef MT_RUNTIME_MODELCONFIG_H
 #define MT_RUNTIME_MODELCONFIG_H

@@ -1,5 +1,4 @@
-//===- Philox.h - random numbers by position ---------------------*- C++
-//-*-===//
+//===- Philox.h - random numbers by position --------------------*- C++ -*-===//
 //
 // Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As Easy
 // as 1, 2, 3). A value is a function of (seed, stream, position) alone, so it

@@ -1,5 +1,4 @@
-//===- RankCommunicator.h - what a rank's program talks to -------*- C++
-//-*-===//
+//===- RankCommunicator.h - what a rank's program talks to ------*- C++ -*-===//
 //
 //   the program ─▶ Recording ─▶ StartedCalls ─▶ Recording ─▶ Paced ─▶ backend
 //                  held up for   a thread        how long     by

@@ -1,5 +1,4 @@
-//===- Recorder.h - what a rank did, and for how long ------------*- C++
-//-*-===//
+//===- Recorder.h - what a rank did, and for how long -----------*- C++ -*-===//
 
 #ifndef MT_RUNTIME_RECORDER_H
 #define MT_RUNTIME_RECORDER_H

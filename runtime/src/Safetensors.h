@@ -1,5 +1,4 @@
-//===- Safetensors.h - read and write tensor files ---------------*- C++
-//-*-===//
+//===- Safetensors.h - read and write tensor files --------------*- C++ -*-===//
 //
 // The format: eight bytes of header length, little endian; a JSON object that
 // gives each tensor's dtype, shape and byte range; the data.

@@ -1,5 +1,4 @@
-//===- ShardedWriter.h - tensors in one file or several ----------*- C++
-//-*-===//
+//===- ShardedWriter.h - tensors in one file or several ---------*- C++ -*-===//
 
 #ifndef MT_RUNTIME_SHARDEDWRITER_H
 #define MT_RUNTIME_SHARDEDWRITER_H

@@ -1,5 +1,4 @@
-//===- Shuffle.h - the order of an epoch -------------------------*- C++
-//-*-===//
+//===- Shuffle.h - the order of an epoch ------------------------*- C++ -*-===//
 //
 // A permutation that is computed, not stored: a Feistel network whose round
 // function is Philox, keyed by seed and epoch, over the next power of four;

@@ -1,5 +1,4 @@
-//===- StepLibrary.h - a compiled step, opened -------------------*- C++
-//-*-===//
+//===- StepLibrary.h - a compiled step, opened ------------------*- C++ -*-===//
 
 #ifndef MT_RUNTIME_STEPLIBRARY_H
 #define MT_RUNTIME_STEPLIBRARY_H

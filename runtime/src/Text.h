@@ -1,5 +1,4 @@
-//===- Text.h - how texts begin and end --------------------------*- C++
-//-*-===//
+//===- Text.h - how texts begin and end -------------------------*- C++ -*-===//
 
 #ifndef MT_RUNTIME_TEXT_H
 #define MT_RUNTIME_TEXT_H

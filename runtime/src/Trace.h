@@ -1,5 +1,4 @@
-//===- Trace.h - a timeline of all ranks -------------------------*- C++
-//-*-===//
+//===- Trace.h - a timeline of all ranks ------------------------*- C++ -*-===//
 
 #ifndef MT_RUNTIME_TRACE_H
 #define MT_RUNTIME_TRACE_H

@@ -1,5 +1,4 @@
-//===- TrainerState.h - where a run stands -----------------------*- C++
-//-*-===//
+//===- TrainerState.h - where a run stands ----------------------*- C++ -*-===//
 //
 // trainer_state.json of a saved folder: with the weights and the moments beside
 // it everything that the next step depends on. Random numbers are functions of

@@ -1,5 +1,4 @@
-//===- FuzzFile.h - the fuzzer's bytes as a file -----------------*- C++
-//-*-===//
+//===- FuzzFile.h - the fuzzer's bytes as a file ----------------*- C++ -*-===//
 
 #ifndef MT_FUZZ_FUZZFILE_H
 #define MT_FUZZ_FUZZFILE_H

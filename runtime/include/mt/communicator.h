@@ -1,5 +1,4 @@
-//===- communicator.h - how ranks talk to each other -------------*- C++
-//-*-===//
+//===- communicator.h - how ranks talk to each other ------------*- C++ -*-===//
 //
 // One rank's view of the job. Compiled code reaches it through abi.def, the
 // driver directly. Backends implement this interface and run one conformance

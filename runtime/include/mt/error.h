@@ -1,5 +1,4 @@
-//===- error.h - how the runtime reports failure -----------------*- C++
-//-*-===//
+//===- error.h - how the runtime reports failure ----------------*- C++ -*-===//
 
 #ifndef MT_ERROR_H
 #define MT_ERROR_H

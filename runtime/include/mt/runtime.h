@@ -1,5 +1,4 @@
-//===- runtime.h - run a compiled training step ------------------*- C++
-//-*-===//
+//===- runtime.h - run a compiled training step -----------------*- C++ -*-===//
 //
 //   step.so ──load──▶ manifest ──▶ ranks: buffers, arena, initial values
 //                                   │

@@ -1,5 +1,4 @@
-//===- CallMessage.h - a call as the other members see it --------*- C++
-//-*-===//
+//===- CallMessage.h - a call as the other members see it -------*- C++ -*-===//
 
 #ifndef MT_RUNTIME_COMM_CALLMESSAGE_H
 #define MT_RUNTIME_COMM_CALLMESSAGE_H

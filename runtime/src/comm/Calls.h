@@ -1,5 +1,4 @@
-//===- Calls.h - what every backend says about calls -------------*- C++
-//-*-===//
+//===- Calls.h - what every backend says about calls ------------*- C++ -*-===//
 
 #ifndef MT_RUNTIME_COMM_CALLS_H
 #define MT_RUNTIME_COMM_CALLS_H

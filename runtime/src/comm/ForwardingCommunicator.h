@@ -1,5 +1,4 @@
-//===- ForwardingCommunicator.h - stands before another one ------*- C++
-//-*-===//
+//===- ForwardingCommunicator.h - stands before another one -----*- C++ -*-===//
 
 #ifndef MT_RUNTIME_COMM_FORWARDINGCOMMUNICATOR_H
 #define MT_RUNTIME_COMM_FORWARDINGCOMMUNICATOR_H

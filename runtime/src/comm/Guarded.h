@@ -1,5 +1,4 @@
-//===- Guarded.h - the program of a rank, and what it throws -----*- C++
-//-*-===//
+//===- Guarded.h - the program of a rank, and what it throws ----*- C++ -*-===//
 
 #ifndef MT_RUNTIME_COMM_GUARDED_H
 #define MT_RUNTIME_COMM_GUARDED_H

@@ -1,5 +1,4 @@
-//===- Launch.h - jobs that mpirun or srun starts ----------------*- C++
-//-*-===//
+//===- Launch.h - jobs that mpirun or srun starts ---------------*- C++ -*-===//
 
 #ifndef MT_RUNTIME_COMM_LAUNCH_H
 #define MT_RUNTIME_COMM_LAUNCH_H

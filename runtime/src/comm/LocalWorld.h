@@ -1,5 +1,4 @@
-//===- LocalWorld.h - where the ranks of one process meet --------*- C++
-//-*-===//
+//===- LocalWorld.h - where the ranks of one process meet -------*- C++ -*-===//
 //
 // A group of ranks has one meeting. A call of a collective is
 //

@@ -1,5 +1,4 @@
-//===- PeerWatch.h - which processes of the job still run --------*- C++
-//-*-===//
+//===- PeerWatch.h - which processes of the job still run -------*- C++ -*-===//
 
 #ifndef MT_RUNTIME_COMM_PEERWATCH_H
 #define MT_RUNTIME_COMM_PEERWATCH_H

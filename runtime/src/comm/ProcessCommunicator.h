@@ -1,5 +1,4 @@
-//===- ProcessCommunicator.h - collectives between processes -----*- C++
-//-*-===//
+//===- ProcessCommunicator.h - collectives between processes ----*- C++ -*-===//
 //
 // Every rank is a process; they meet by messages of a Transport. A call is
 //

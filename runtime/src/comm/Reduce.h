@@ -1,5 +1,4 @@
-//===- Reduce.h - combine arrays element by element --------------*- C++
-//-*-===//
+//===- Reduce.h - combine arrays element by element -------------*- C++ -*-===//
 
 #ifndef MT_RUNTIME_COMM_REDUCE_H
 #define MT_RUNTIME_COMM_REDUCE_H

@@ -1,5 +1,4 @@
-//===- Runs.h - what a member sends to another and where it lands -*- C++
-//-*-===//
+//===- Runs.h - what a member sends to another and where it lands -*- C++ -*-===//
 //
 // The bytes that one member of a group sends to another lie in runs, spread
 // over the tensors of a call. Both sides list them in the same order, so a

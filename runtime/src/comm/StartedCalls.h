@@ -1,5 +1,4 @@
-//===- StartedCalls.h - collectives beside the rank's own work ---*- C++
-//-*-===//
+//===- StartedCalls.h - collectives beside the rank's own work --*- C++ -*-===//
 //
 // A rank that starts collectives has a second thread, which makes all its
 // calls, one after another in the order in which the rank asks for them:

@@ -1,5 +1,4 @@
-//===- Transport.h - messages between processes ------------------*- C++
-//-*-===//
+//===- Transport.h - messages between processes -----------------*- C++ -*-===//
 //
 // What the communicator between processes needs of MPI, and no more: it runs
 // over anything that delivers messages of a pair of ranks in order.

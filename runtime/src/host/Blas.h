@@ -1,5 +1,4 @@
-//===- Blas.h - the libraries behind matrix products -------------*- C++
-//-*-===//
+//===- Blas.h - the libraries behind matrix products ------------*- C++ -*-===//
 
 #ifndef MT_RUNTIME_HOST_BLAS_H
 #define MT_RUNTIME_HOST_BLAS_H

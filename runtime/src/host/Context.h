@@ -1,5 +1,4 @@
-//===- Context.h - one rank, as compiled code holds it -----------*- C++
-//-*-===//
+//===- Context.h - one rank, as compiled code holds it ----------*- C++ -*-===//
 
 #ifndef MT_RUNTIME_HOST_CONTEXT_H
 #define MT_RUNTIME_HOST_CONTEXT_H

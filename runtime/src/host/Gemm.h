@@ -1,5 +1,4 @@
-//===- Gemm.h - strided, batched matrix products -----------------*- C++
-//-*-===//
+//===- Gemm.h - strided, batched matrix products ----------------*- C++ -*-===//
 
 #ifndef MT_RUNTIME_HOST_GEMM_H
 #define MT_RUNTIME_HOST_GEMM_H

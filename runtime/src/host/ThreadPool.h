@@ -1,5 +1,4 @@
-//===- ThreadPool.h - the threads of one rank --------------------*- C++
-//-*-===//
+//===- ThreadPool.h - the threads of one rank -------------------*- C++ -*-===//
 
 #ifndef MT_RUNTIME_HOST_THREADPOOL_H
 #define MT_RUNTIME_HOST_THREADPOOL_H

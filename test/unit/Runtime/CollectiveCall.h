@@ -1,5 +1,4 @@
-//===- CollectiveCall.h - calls to test collectives with ---------*- C++
-//-*-===//
+//===- CollectiveCall.h - calls to test collectives with --------*- C++ -*-===//
 
 #ifndef MT_UNITTESTS_RUNTIME_COLLECTIVECALL_H
 #define MT_UNITTESTS_RUNTIME_COLLECTIVECALL_H

@@ -1,5 +1,4 @@
-//===- MemoryTransport.h - messages between threads --------------*- C++
-//-*-===//
+//===- MemoryTransport.h - messages between threads -------------*- C++ -*-===//
 //
 // Runs what is written for processes without any: ranks are threads, messages
 // are queues.

@@ -1,5 +1,4 @@
-//===- Support.h - what the runtime's tests share ----------------*- C++
-//-*-===//
+//===- Support.h - what the runtime's tests share ---------------*- C++ -*-===//
 
 #ifndef MT_UNITTESTS_RUNTIME_SUPPORT_H
 #define MT_UNITTESTS_RUNTIME_SUPPORT_H
