@@ -92,20 +92,21 @@ CompilationUnit KernelSplitter::split(LLVM::LLVMFuncOp kernel) {
   auto copy = cast<LLVM::LLVMFuncOp>(builder.clone(*kernel));
   for (Operation *member : members.getArrayRef().drop_front())
     builder.clone(*member);
+  // The kernel's name is gone once it is renamed.
+  std::string stem = getStem(kernel.getName()).str();
   int part = 0;
   for (auto function : unit->getOps<LLVM::LLVMFuncOp>())
     if (function != copy && isInternal(function))
-      rename(function, "part" + Twine(part++), *unit);
+      rename(function, stem + "_part" + Twine(part++), *unit);
   rename(copy, "kernel", *unit);
   std::string key = getHash(getText(*unit));
 
-  StringRef stem = getStem(kernel.getName());
-  std::string name = (stem + "_" + key).str();
+  std::string name = stem + "_" + key;
   copy.setLinkage(LLVM::Linkage::External);
   copy.setVisibility_(LLVM::Visibility::Hidden);
   rename(copy, name, *unit);
   leaveDeclaration(kernel, name);
-  return {std::move(unit), stem.str() + key};
+  return {std::move(unit), stem + key};
 }
 
 /// In the module a declaration takes the kernel's place, one for equal kernels.
