@@ -151,6 +151,6 @@ std::vector<CompilationUnit> mt::splitKernels(ModuleOp module) {
     if (isInternal(function))
       function.erase();
   std::string key = getHash(getText(*rest));
-  units.push_back({std::move(rest), key});
+  units.push_back({std::move(rest), key, /*isKernel=*/false});
   return units;
 }

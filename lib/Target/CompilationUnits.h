@@ -20,6 +20,9 @@ struct CompilationUnit {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   /// Equal for units that compile to the same code.
   std::string key;
+  /// Entries only call: they grow with the layers, and optimising them does not
+  /// pay.
+  bool isKernel = true;
 };
 
 /// Cuts a module in the lowered phase into one unit for each kernel, with the

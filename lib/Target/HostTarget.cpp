@@ -223,7 +223,9 @@ static std::string describe(const llvm::TargetMachine &machine,
 
 static Expected<ObjectCache::Buffer>
 compileUnit(const CompilationUnit &unit, const ObjectCache &cache,
-            const HostTargetOptions &options) {
+            HostTargetOptions options) {
+  if (!unit.isKernel)
+    options.optimizationLevel = 0;
   auto machine = createHostTargetMachine(options);
   if (!machine)
     return machine.takeError();
@@ -245,6 +247,9 @@ compileUnits(ArrayRef<CompilationUnit> units, MLIRContext *context,
   ObjectCache cache(options.cacheFolder);
   std::vector<ObjectCache::Buffer> objects(units.size());
   std::vector<std::string> errors(units.size());
+  // Translation makes types and attributes of the context.
+  bool wasThreaded = context->isMultithreadingEnabled();
+  context->enableMultithreading();
   parallelFor(context, 0, units.size(), [&](size_t index) {
     auto object = compileUnit(units[index], cache, options);
     if (object)
@@ -252,6 +257,7 @@ compileUnits(ArrayRef<CompilationUnit> units, MLIRContext *context,
     else
       errors[index] = llvm::toString(object.takeError());
   });
+  context->enableMultithreading(wasThreaded);
   cache.prune();
   for (const std::string &error : errors)
     if (!error.empty())
