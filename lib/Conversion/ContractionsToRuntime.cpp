@@ -93,9 +93,11 @@ Value CallBuilder::getPointer(unsigned operand, ValueRange indices) {
 Value CallBuilder::getAccumulate(bool addsToOutput, ValueRange indices) {
   Type type = b.getI32Type();
   Value adds = arith::ConstantIntOp::create(b, type, addsToOutput);
+  if (addsToOutput)
+    return adds;
   Value zero = arith::ConstantIndexOp::create(b, 0);
   for (auto [loop, index] : llvm::zip_equal(call.outer, indices)) {
-    if (addsToOutput || loop.getKind() != ContractionLoop::Sum)
+    if (loop.getKind() != ContractionLoop::Sum)
       continue;
     Value isLater =
         arith::CmpIOp::create(b, arith::CmpIPredicate::ne, index, zero);

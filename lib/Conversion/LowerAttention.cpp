@@ -36,10 +36,9 @@ struct AttentionShape {
         queries(getTensorType(query).getDimSize(1)),
         keys(getTensorType(key).getDimSize(1)),
         keyHeads(getTensorType(key).getDimSize(2)),
-        group(getTensorType(query).getDimSize(2) / keyHeads),
-        width(getTensorType(query).getDimSize(3)) {}
+        group(getTensorType(query).getDimSize(2) / keyHeads) {}
 
-  int64_t batch, queries, keys, keyHeads, group, width;
+  int64_t batch, queries, keys, keyHeads, group;
 };
 
 /// A stretch of queries or of keys.
@@ -194,6 +193,24 @@ public:
     return contract(b, "srd,td->rst", x, y, makeEmpty(b, shape, number));
   }
 
+  /// exp(scale * score - rows) where a query may read a key, else 0; over the
+  /// scores.
+  Value computeWeights(Value values, const Input &rows) {
+    double scale = op.getScale().convertToDouble();
+    return scores.mapInto(values, withConditions({scores.whole(values), rows}),
+                          [&](ScalarArgs in) {
+                            return chooseIf(mayRead(in, 2),
+                                            exp(in[0] * scale - in[1]),
+                                            in[0].like(0.0));
+                          });
+  }
+
+  /// `values` times `factors`, over the values.
+  Value scaleBy(Value values, Value factors) {
+    return scores.mapInto(values, {scores.whole(values), scores.whole(factors)},
+                          [](ScalarArgs in) { return in[0] * in[1]; });
+  }
+
   /// `inputs`, and behind them what `mayRead` needs.
   SmallVector<Input> withConditions(ArrayRef<Input> inputs) {
     SmallVector<Input> list(inputs);
@@ -244,18 +261,30 @@ private:
   Value queryPositions, keyPositions, keyMask;
 };
 
-/// What `body` makes of `carried`, unless all the tile's keys lie ahead of all
-/// its queries: then `carried`.
+/// The last position of some queries, and the first of some keys; null where
+/// every query reads every key.
 template <typename AttentionOpTy>
-static Results unlessAhead(AttentionOpTy op, ImplicitLocOpBuilder &b,
-                           const Stretch &queries, const Stretch &keys,
-                           ValueRange carried, function_ref<Results()> body) {
-  if (!op.getCausal())
+static Value findLast(AttentionOpTy op, ImplicitLocOpBuilder &b,
+                      const Stretch &queries) {
+  return op.getCausal() ? findExtreme(b, op.getQueryPositions(), queries, true)
+                        : Value();
+}
+template <typename AttentionOpTy>
+static Value findFirst(AttentionOpTy op, ImplicitLocOpBuilder &b,
+                       const Stretch &keys) {
+  return op.getCausal() ? findExtreme(b, op.getKeyPositions(), keys, false)
+                        : Value();
+}
+
+/// What `body` makes of `carried`, unless the first key of a tile lies ahead of
+/// its last query: then `carried`.
+static Results unlessAhead(ImplicitLocOpBuilder &b, Value lastQuery,
+                           Value firstKey, ValueRange carried,
+                           function_ref<Results()> body) {
+  if (!lastQuery)
     return body();
-  Value last = findExtreme(b, op.getQueryPositions(), queries, true);
-  Value first = findExtreme(b, op.getKeyPositions(), keys, false);
   Value reaches =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::sle, first, last);
+      arith::CmpIOp::create(b, arith::CmpIPredicate::sle, firstKey, lastQuery);
   auto choice =
       scf::IfOp::create(b, carried.getTypes(), reaches, /*withElse=*/true);
   OpBuilder::InsertionGuard guard(b);
@@ -307,12 +336,7 @@ static Results addKeys(AttentionOp op, ImplicitLocOpBuilder &b,
                  });
   maxima = rows.map({rows.whole(maxima), rows.whole(old.maxima)}, number,
                     [](ScalarArgs in) { return max(in[0], in[1]); });
-  Value weights = all.mapInto(
-      scores, tile.withConditions({all.whole(scores), all.leading(maxima)}),
-      [&](ScalarArgs in) {
-        return chooseIf(tile.mayRead(in, 2), exp(in[0] * scale - in[1]),
-                        in[0].like(0.0));
-      });
+  Value weights = tile.computeWeights(scores, all.leading(maxima));
   Value sums =
       all.reduce(all.lastDim(), {all.whole(weights)}, Accumulator{number, 0.0},
                  [](ScalarArgs in) { return accumulate(in[1], in[0]); });
@@ -330,8 +354,7 @@ static Results addKeys(AttentionOp op, ImplicitLocOpBuilder &b,
       old.values, {outputs.whole(old.values), outputs.dims(factors, {1, 0})},
       [](ScalarArgs in) { return in[0] * in[1]; });
   if (Value dropout = tile.getDropoutFactors(number))
-    weights = all.mapInto(weights, {all.whole(weights), all.whole(dropout)},
-                          [](ScalarArgs in) { return in[0] * in[1]; });
+    weights = tile.scaleBy(weights, dropout);
   values = addContraction(b, "rst,td->srd", weights,
                           task.ofKey(op.getValue(), keys), values);
   maxima = rows.mapInto(old.maxima, {rows.whole(maxima)},
@@ -351,10 +374,12 @@ static std::pair<Value, Value> attend(AttentionOp op, ImplicitLocOpBuilder &b,
       fill(b, makeEmpty(b, getTensorType(output).getShape(), number), 0.0),
       fill(b, makeEmpty(b, rowShape, number), lowest),
       fill(b, makeEmpty(b, rowShape, b.getF64Type()), 0.0)};
+  Value last = findLast(op, b, queries);
   RunningSoftmax softmax(
       buildStretches(b, shape.keys, tileKeys, start,
                      [&](const Stretch &keys, ValueRange carried) {
-                       return unlessAhead(op, b, queries, keys, carried, [&] {
+                       Value first = findFirst(op, b, keys);
+                       return unlessAhead(b, last, first, carried, [&] {
                          return addKeys(op, b, shape, task, queries, keys,
                                         RunningSoftmax(carried));
                        });
@@ -429,12 +454,7 @@ static ScoreGrads computeScoreGrads(AttentionGradOp op, ImplicitLocOpBuilder &b,
   Value scores = tile.multiply(task.ofQuery(op.getQuery(), queries),
                                task.ofKey(op.getKey(), keys), number);
   Value logs = task.ofQuery(op.getLogSumExp(), queries);
-  Value weights = all.mapInto(
-      scores, tile.withConditions({all.whole(scores), all.dims(logs, {1, 0})}),
-      [&](ScalarArgs in) {
-        return chooseIf(tile.mayRead(in, 2), exp(in[0] * scale - in[1]),
-                        in[0].like(0.0));
-      });
+  Value weights = tile.computeWeights(scores, all.dims(logs, {1, 0}));
   Domain outputs(b, getTensorType(cotangent).getShape());
   Value dots =
       outputs.reduce(outputs.lastDim(),
@@ -447,16 +467,14 @@ static ScoreGrads computeScoreGrads(AttentionGradOp op, ImplicitLocOpBuilder &b,
       tile.multiply(cotangent, task.ofKey(op.getValue(), keys), number);
   Value factors = tile.getDropoutFactors(number);
   if (factors)
-    grads = all.mapInto(grads, {all.whole(grads), all.whole(factors)},
-                        [](ScalarArgs in) { return in[0] * in[1]; });
+    grads = tile.scaleBy(grads, factors);
   grads = all.mapInto(
       grads, {all.whole(grads), all.whole(weights), all.dims(dots, {1, 0})},
       [&](ScalarArgs in) {
         return in[1] * (in[0] - in[2].to(number)) * scale;
       });
   if (factors)
-    weights = all.mapInto(weights, {all.whole(weights), all.whole(factors)},
-                          [](ScalarArgs in) { return in[0] * in[1]; });
+    weights = tile.scaleBy(weights, factors);
   return {weights, grads};
 }
 
@@ -498,10 +516,12 @@ static Results lowerAttentionGrad(AttentionGradOp op, ImplicitLocOpBuilder &b) {
     return buildStretches(
         b, shape.keys, tileKeys, parts,
         [&](const Stretch &keys, ValueRange carried) {
+          Value first = findFirst(op, b, keys);
           return buildStretches(
               b, shape.queries, getQueriesOfTile(shape), carried,
               [&](const Stretch &queries, ValueRange inner) {
-                return unlessAhead(op, b, queries, keys, inner, [&] {
+                Value last = findLast(op, b, queries);
+                return unlessAhead(b, last, first, inner, [&] {
                   return addGrads(op, b, shape, task, queries, keys, inner);
                 });
               });

@@ -24,12 +24,14 @@ public:
 
 private:
   llvm::SetVector<Operation *> getUsed(Operation *op);
-  CompilationUnit split(LLVM::LLVMFuncOp kernel);
+  void split(LLVM::LLVMFuncOp kernel);
   void leaveDeclaration(LLVM::LLVMFuncOp kernel, StringRef name);
 
   ModuleOp module;
   SymbolTable symbols;
-  llvm::StringSet<> declared;
+  std::vector<CompilationUnit> units;
+  /// The names of kernels that are units.
+  llvm::StringSet<> names;
 };
 
 } // namespace
@@ -81,7 +83,7 @@ static void rename(LLVM::LLVMFuncOp function, const Twine &name,
 
 /// In the unit, what belongs to the kernel is numbered; the kernel is named
 /// after the text that this gives.
-CompilationUnit KernelSplitter::split(LLVM::LLVMFuncOp kernel) {
+void KernelSplitter::split(LLVM::LLVMFuncOp kernel) {
   llvm::SetVector<Operation *> members;
   members.insert(kernel);
   for (size_t next = 0; next < members.size(); ++next)
@@ -105,23 +107,23 @@ CompilationUnit KernelSplitter::split(LLVM::LLVMFuncOp kernel) {
   copy.setLinkage(LLVM::Linkage::External);
   copy.setVisibility_(LLVM::Visibility::Hidden);
   rename(copy, name, *unit);
-  leaveDeclaration(kernel, name);
-  return {std::move(unit), stem + key};
-}
-
-/// In the module a declaration takes the kernel's place, one for equal kernels.
-void KernelSplitter::leaveDeclaration(LLVM::LLVMFuncOp kernel, StringRef name) {
-  if (declared.insert(name).second) {
-    rename(kernel, name, module);
-    kernel.getBody().dropAllReferences();
-    kernel.getBody().getBlocks().clear();
-    kernel.setLinkage(LLVM::Linkage::External);
-    kernel.setVisibility_(LLVM::Visibility::Hidden);
+  if (names.insert(name).second) {
+    leaveDeclaration(kernel, name);
+    units.push_back({std::move(unit), name});
     return;
   }
   (void)SymbolTable::replaceAllSymbolUses(
       kernel, StringAttr::get(kernel.getContext(), name), module);
   kernel.erase();
+}
+
+/// In the module a declaration takes the kernel's place.
+void KernelSplitter::leaveDeclaration(LLVM::LLVMFuncOp kernel, StringRef name) {
+  rename(kernel, name, module);
+  kernel.getBody().dropAllReferences();
+  kernel.getBody().getBlocks().clear();
+  kernel.setLinkage(LLVM::Linkage::External);
+  kernel.setVisibility_(LLVM::Visibility::Hidden);
 }
 
 std::vector<CompilationUnit> KernelSplitter::run() {
@@ -132,14 +134,9 @@ std::vector<CompilationUnit> KernelSplitter::run() {
         if (auto callee = dyn_cast_or_null<LLVM::LLVMFuncOp>(used);
             callee && isInternal(callee))
           kernels.insert(callee);
-  std::vector<CompilationUnit> units;
-  llvm::StringSet<> keys;
-  for (Operation *kernel : kernels) {
-    CompilationUnit unit = split(cast<LLVM::LLVMFuncOp>(kernel));
-    if (keys.insert(unit.key).second)
-      units.push_back(std::move(unit));
-  }
-  return units;
+  for (Operation *kernel : kernels)
+    split(cast<LLVM::LLVMFuncOp>(kernel));
+  return std::move(units);
 }
 
 std::vector<CompilationUnit> mt::splitKernels(ModuleOp module) {

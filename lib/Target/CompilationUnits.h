@@ -26,9 +26,9 @@ struct CompilationUnit {
 };
 
 /// Cuts a module in the lowered phase into one unit for each kernel, with the
-/// functions that only it uses, and one of the rest. The module is left empty
-/// of kernels. Kernels get names that say what they hold, so that equal kernels
-/// of different steps are equal units.
+/// functions that it uses, and one of the rest; the module stays. Kernels get
+/// names that say what they hold, so that equal kernels, also of different
+/// steps, are one unit.
 std::vector<CompilationUnit> splitKernels(mlir::ModuleOp module);
 
 } // namespace mt

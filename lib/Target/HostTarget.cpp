@@ -16,6 +16,7 @@
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Object/ArchiveWriter.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
@@ -193,7 +194,7 @@ Error mt::linkSharedLibrary(llvm::StringRef object, llvm::StringRef path) {
 // A step in pieces
 //===----------------------------------------------------------------------===//
 
-bool mt::isCacheFolder(llvm::StringRef path) {
+bool mt::makeCacheFolder(llvm::StringRef path) {
   return !llvm::sys::fs::create_directories(path) &&
          llvm::sys::fs::is_directory(path) &&
          !llvm::sys::fs::access(path, llvm::sys::fs::AccessMode::Write);
@@ -205,45 +206,42 @@ std::string mt::getDefaultCacheFolder() {
     folder = *given;
   else if (llvm::sys::path::cache_directory(folder))
     llvm::sys::path::append(folder, "mt");
-  return !folder.empty() && isCacheFolder(folder) ? folder.str().str() : "";
+  return !folder.empty() && makeCacheFolder(folder) ? folder.str().str() : "";
 }
 
-/// What else than a unit's text its code depends on.
-static std::string describe(const llvm::TargetMachine &machine,
-                            const HostTargetOptions &options) {
+/// What else than a unit's text and the level of optimisation its code depends
+/// on.
+static std::string describe(const llvm::TargetMachine &machine) {
   llvm::SHA256 hash;
   for (const std::string &text :
        {std::string(LLVM_VERSION_STRING), machine.getTargetTriple().str(),
-        machine.getTargetCPU().str(), machine.getTargetFeatureString().str(),
-        std::to_string(options.optimizationLevel)})
+        machine.getTargetCPU().str(), machine.getTargetFeatureString().str()})
     hash.update(text + "\n");
   auto bytes = hash.final();
   return llvm::toHex(ArrayRef(bytes).take_front(8), /*LowerCase=*/true);
 }
 
-static Expected<ObjectCache::Buffer>
-compileUnit(const CompilationUnit &unit, const ObjectCache &cache,
-            HostTargetOptions options) {
-  if (!unit.isKernel)
-    options.optimizationLevel = 0;
+static Expected<llvm::SmallVector<char, 0>>
+compileUnit(const CompilationUnit &unit, const HostTargetOptions &options) {
   auto machine = createHostTargetMachine(options);
   if (!machine)
     return machine.takeError();
-  std::string key = unit.key + "-" + describe(**machine, options);
-  return cache.get(key, [&]() -> Expected<llvm::SmallVector<char, 0>> {
-    llvm::LLVMContext context;
-    auto code = translateToLLVM(*unit.module, context, **machine,
-                                options.optimizationLevel);
-    if (!code)
-      return code.takeError();
-    return emitObject(**code, **machine);
-  });
+  llvm::LLVMContext context;
+  auto code = translateToLLVM(*unit.module, context, **machine,
+                              options.optimizationLevel);
+  if (!code)
+    return code.takeError();
+  return emitObject(**code, **machine);
 }
 
 /// The units' objects, made on all processors.
 static Expected<std::vector<ObjectCache::Buffer>>
 compileUnits(ArrayRef<CompilationUnit> units, MLIRContext *context,
              const HostTargetOptions &options) {
+  auto machine = createHostTargetMachine(options);
+  if (!machine)
+    return machine.takeError();
+  std::string target = describe(**machine);
   ObjectCache cache(options.cacheFolder);
   std::vector<ObjectCache::Buffer> objects(units.size());
   std::vector<std::string> errors(units.size());
@@ -251,7 +249,14 @@ compileUnits(ArrayRef<CompilationUnit> units, MLIRContext *context,
   bool wasThreaded = context->isMultithreadingEnabled();
   context->enableMultithreading();
   parallelFor(context, 0, units.size(), [&](size_t index) {
-    auto object = compileUnit(units[index], cache, options);
+    const CompilationUnit &unit = units[index];
+    HostTargetOptions unitOptions = options;
+    if (!unit.isKernel)
+      unitOptions.optimizationLevel = 0;
+    std::string key = llvm::formatv("{0}-{1}-O{2}", unit.key, target,
+                                    unitOptions.optimizationLevel);
+    auto object =
+        cache.get(key, [&] { return compileUnit(unit, unitOptions); });
     if (object)
       objects[index] = std::move(*object);
     else

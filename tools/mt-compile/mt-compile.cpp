@@ -43,6 +43,8 @@ struct Arguments {
   /// Of `pipeline.machine`.
   Machine machine;
   HostTargetOptions target;
+  /// None: the default folder.
+  std::optional<std::string> cacheFolder;
 };
 } // namespace
 
@@ -160,12 +162,10 @@ static LogicalResult check(const CLI::App &app, Arguments &arguments) {
           checkWord("--emit", arguments.emit, {"mlir", "llvm", "obj", "so"})) ||
       failed(checkWord("--report", arguments.report, {"text", "json"})))
     return failure();
-  std::string &cache = arguments.target.cacheFolder;
-  if (!app.count("--cache-dir"))
-    cache = getDefaultCacheFolder();
-  else if (!cache.empty() && !isCacheFolder(cache))
+  const std::optional<std::string> &cache = arguments.cacheFolder;
+  if (cache && !cache->empty() && !makeCacheFolder(*cache))
     return fail("--cache-dir: expected a folder that can be written, found '" +
-                cache + "'");
+                *cache + "'");
   if (arguments.target.optimizationLevel > 3)
     return fail("-O: expected an integer from 0 to 3, found " +
                 Twine(arguments.target.optimizationLevel));
@@ -290,7 +290,7 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
   app.add_option("-O", arguments.target.optimizationLevel,
                  "how far the code is optimised, 0 to 3: less compiles faster "
                  "(3)");
-  app.add_option("--cache-dir", arguments.target.cacheFolder,
+  app.add_option("--cache-dir", arguments.cacheFolder,
                  "where compiled kernels are kept for the next step, '' for "
                  "nowhere ($MT_CACHE_DIR, or mt in the user's cache)");
   app.add_option("--report", arguments.report,
@@ -403,9 +403,12 @@ static LogicalResult checked(llvm::Error error) {
 }
 
 static LogicalResult writeCode(ModuleOp module, const Arguments &arguments) {
-  if (arguments.emit == "so")
-    return checked(
-        writeSharedLibrary(module, arguments.output, arguments.target));
+  if (arguments.emit == "so") {
+    HostTargetOptions target = arguments.target;
+    target.cacheFolder = arguments.cacheFolder ? *arguments.cacheFolder
+                                               : getDefaultCacheFolder();
+    return checked(writeSharedLibrary(module, arguments.output, target));
+  }
   auto machine = createHostTargetMachine(arguments.target);
   if (!machine)
     return fail(machine.takeError());

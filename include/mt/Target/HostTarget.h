@@ -37,8 +37,8 @@ struct HostTargetOptions {
   std::string cacheFolder;
 };
 
-/// Whether kernels can be kept in the folder, which is made where it is missing.
-bool isCacheFolder(llvm::StringRef path);
+/// Makes the folder where it is missing; whether kernels can be kept there.
+bool makeCacheFolder(llvm::StringRef path);
 
 /// $MT_CACHE_DIR, else `mt` in the user's folder for such files ($XDG_CACHE_HOME
 /// or ~/.cache); empty where MT_CACHE_DIR is, or nothing can be kept there.
