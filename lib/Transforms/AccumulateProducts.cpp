@@ -1,5 +1,6 @@
 //===- AccumulateProducts.cpp - sums inside products ----------------------===//
 
+#include "UnitAttrs.h"
 #include "mt/Transforms/Passes.h"
 
 using namespace mlir;
@@ -63,9 +64,7 @@ static void accumulate(AddOp add) {
     auto sum = AddProductOp::create(
         builder, product->op->getLoc(), add.getType(), product->kind,
         product->op->getOperand(0), product->op->getOperand(1), summands);
-    for (StringRef name : {attr::unit, attr::direction})
-      if (Attribute attribute = product->op->getAttr(name))
-        sum->setAttr(name, attribute);
+    copyUnitAttrs(product->op, sum);
     add.replaceAllUsesWith(sum.getResult());
     add.erase();
     product->op->erase();

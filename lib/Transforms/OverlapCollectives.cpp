@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Renumber.h"
+#include "UnitAttrs.h"
 #include "mt/Transforms/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -130,7 +131,8 @@ void Overlap::prefetch(CollectiveOpInterface gather) {
   // Behind what the segment gathers for itself, or was gathered ahead before.
   Operation *target =
       getSegmentStart(chooseSegment(segmentOf.lookup(gather), bytes));
-  while (target != gather && (isa<CastOp>(target) || hasReason(target, Reason::ParameterGather)))
+  while (target != gather &&
+         (isa<CastOp>(target) || hasReason(target, Reason::ParameterGather)))
     target = target->getNextNode();
   llvm::SetVector<Operation *> inputs;
   if (!target->isBeforeInBlock(gather) ||
@@ -228,9 +230,7 @@ void Overlap::start(CollectiveOpInterface collective, Operation *waitBefore) {
   auto wait =
       WaitOp::create(builder, collective.getLoc(), collective->getResultTypes(),
                      collective->getResults());
-  for (StringRef name : {attr::unit, attr::direction})
-    if (Attribute value = collective->getAttr(name))
-      wait->setAttr(name, value);
+  copyUnitAttrs(collective, wait);
   segmentOf[wait] = segmentOf.lookup(waitBefore);
   for (auto [started, there] :
        llvm::zip_equal(collective->getResults(), wait.getOutputs()))

@@ -9,6 +9,27 @@ using Operands = std::vector<Values>;
 // x [rows, in], w [out, in], dy [rows, out].
 static constexpr size_t rows = 6, in = 7, out = 5;
 
+static void addOutput(Values &y, const Values &x, const Values &w) {
+  for (size_t r = 0; r < rows; ++r)
+    for (size_t o = 0; o < out; ++o)
+      for (size_t i = 0; i < in; ++i)
+        y[r * out + o] += x[r * in + i] * w[o * in + i];
+}
+
+static void addInputGradient(Values &dx, const Values &dy, const Values &w) {
+  for (size_t r = 0; r < rows; ++r)
+    for (size_t o = 0; o < out; ++o)
+      for (size_t i = 0; i < in; ++i)
+        dx[r * in + i] += dy[r * out + o] * w[o * in + i];
+}
+
+static void addWeightGradient(Values &dw, const Values &dy, const Values &x) {
+  for (size_t r = 0; r < rows; ++r)
+    for (size_t o = 0; o < out; ++o)
+      for (size_t i = 0; i < in; ++i)
+        dw[o * in + i] += dy[r * out + o] * x[r * in + i];
+}
+
 TEST(Products, Linear) {
   check({"(%x: tensor<2x3x7xT>, %w: tensor<5x7xT>) -> tensor<2x3x5xT>",
          "%y = mt.linear %x, %w : (tensor<2x3x7xT>, tensor<5x7xT>) -> "
@@ -17,10 +38,7 @@ TEST(Products, Linear) {
          {makeValues(rows * in, 1), makeValues(out * in, 2)},
          [](const Operands &v) {
            Values y(rows * out, 0.0);
-           for (size_t r = 0; r < rows; ++r)
-             for (size_t o = 0; o < out; ++o)
-               for (size_t i = 0; i < in; ++i)
-                 y[r * out + o] += v[0][r * in + i] * v[1][o * in + i];
+           addOutput(y, v[0], v[1]);
            return Operands{y};
          }});
 }
@@ -33,10 +51,7 @@ TEST(Products, LinearGradInput) {
          {makeValues(rows * out, 1), makeValues(out * in, 2)},
          [](const Operands &v) {
            Values dx(rows * in, 0.0);
-           for (size_t r = 0; r < rows; ++r)
-             for (size_t o = 0; o < out; ++o)
-               for (size_t i = 0; i < in; ++i)
-                 dx[r * in + i] += v[0][r * out + o] * v[1][o * in + i];
+           addInputGradient(dx, v[0], v[1]);
            return Operands{dx};
          }});
 }
@@ -49,10 +64,7 @@ TEST(Products, LinearGradWeight) {
          {makeValues(rows * out, 1), makeValues(rows * in, 2)},
          [](const Operands &v) {
            Values dw(out * in, 0.0);
-           for (size_t r = 0; r < rows; ++r)
-             for (size_t o = 0; o < out; ++o)
-               for (size_t i = 0; i < in; ++i)
-                 dw[o * in + i] += v[0][r * out + o] * v[1][r * in + i];
+           addWeightGradient(dw, v[0], v[1]);
            return Operands{dw};
          }});
 }
@@ -69,11 +81,9 @@ TEST(Products, AddProductOutput) {
          [](const Operands &v) {
            Values y = v[3];
            for (size_t r = 0; r < rows; ++r)
-             for (size_t o = 0; o < out; ++o) {
+             for (size_t o = 0; o < out; ++o)
                y[r * out + o] += v[2][o];
-               for (size_t i = 0; i < in; ++i)
-                 y[r * out + o] += v[0][r * in + i] * v[1][o * in + i];
-             }
+           addOutput(y, v[0], v[1]);
            return Operands{y};
          }});
 }
@@ -89,10 +99,7 @@ TEST(Products, AddProductInputGradient) {
           makeValues(rows * in, 3)},
          [](const Operands &v) {
            Values dx = v[2];
-           for (size_t r = 0; r < rows; ++r)
-             for (size_t o = 0; o < out; ++o)
-               for (size_t i = 0; i < in; ++i)
-                 dx[r * in + i] += v[0][r * out + o] * v[1][o * in + i];
+           addInputGradient(dx, v[0], v[1]);
            return Operands{dx};
          }});
 }
@@ -107,10 +114,7 @@ TEST(Products, AddProductWeightGradient) {
           makeValues(out * in, 3)},
          [](const Operands &v) {
            Values dw = v[2];
-           for (size_t r = 0; r < rows; ++r)
-             for (size_t o = 0; o < out; ++o)
-               for (size_t i = 0; i < in; ++i)
-                 dw[o * in + i] += v[0][r * out + o] * v[1][r * in + i];
+           addWeightGradient(dw, v[0], v[1]);
            return Operands{dw};
          }});
 }
