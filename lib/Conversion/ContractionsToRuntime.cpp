@@ -48,8 +48,9 @@ namespace {
 /// Emits the call of one contraction.
 class CallBuilder {
 public:
-  CallBuilder(linalg::GenericOp op, const ContractionCall &call)
-      : op(op), call(call), b(op.getLoc(), op) {}
+  CallBuilder(linalg::GenericOp op, Value rankContext,
+              const ContractionCall &call)
+      : op(op), rankContext(rankContext), call(call), b(op.getLoc(), op) {}
 
   void build(bool addsToOutput);
 
@@ -62,6 +63,7 @@ private:
   void buildCall(bool addsToOutput, ValueRange indices);
 
   linalg::GenericOp op;
+  Value rankContext;
   const ContractionCall &call;
   ImplicitLocOpBuilder b;
 };
@@ -108,11 +110,10 @@ Value CallBuilder::getAccumulate(bool addsToOutput, ValueRange indices) {
 }
 
 void CallBuilder::buildCall(bool addsToOutput, ValueRange indices) {
-  auto kernel = op->getParentOfType<func::FuncOp>();
   auto type = cast<MemRefType>(op->getOperand(0).getType());
   StringRef name =
       type.getElementType().isF32() ? "mt_gemm_f32" : "mt_gemm_f64";
-  SmallVector<Value> arguments{kernel.getArgument(0)};
+  SmallVector<Value> arguments{rankContext};
   for (int64_t size : {call.batch[0].size, call.batch[1].size, call.m.size,
                        call.n.size, call.k.size})
     arguments.push_back(integer(size));
@@ -127,7 +128,7 @@ void CallBuilder::buildCall(bool addsToOutput, ValueRange indices) {
   }
   arguments.push_back(getAccumulate(addsToOutput, indices));
   func::CallOp::create(
-      b, declareRuntimeAsFunc(kernel->getParentOfType<ModuleOp>(), name),
+      b, declareRuntimeAsFunc(op->getParentOfType<ModuleOp>(), name),
       arguments);
 }
 
@@ -144,19 +145,25 @@ void CallBuilder::build(bool addsToOutput) {
   buildCall(addsToOutput, indices);
 }
 
-static void convertContraction(linalg::GenericOp op) {
+/// Leaves what is no contraction that the library can do.
+static LogicalResult convertContraction(linalg::GenericOp op) {
   FailureOr<SmallVector<ContractionLoop>> loops = getContractionLoops(op);
   if (failed(loops))
-    return;
+    return success();
   joinLoops(*loops);
   FailureOr<ContractionCall> call = chooseCall(*loops);
   if (failed(call))
-    return;
+    return success();
+  FailureOr<Value> rankContext =
+      getRankContext(op->getParentOfType<func::FuncOp>());
+  if (failed(rankContext))
+    return failure();
   linalg::FillOp fill = findZeroFill(op);
-  CallBuilder(op, *call).build(/*addsToOutput=*/!fill);
+  CallBuilder(op, *rankContext, *call).build(/*addsToOutput=*/!fill);
   if (fill)
     fill.erase();
   op.erase();
+  return success();
 }
 
 namespace {
@@ -169,7 +176,8 @@ struct ContractionsToRuntime
       if (isKernel(function))
         function.walk([&](linalg::GenericOp op) { ops.push_back(op); });
     for (linalg::GenericOp op : ops)
-      convertContraction(op);
+      if (failed(convertContraction(op)))
+        return signalPassFailure();
   }
 };
 

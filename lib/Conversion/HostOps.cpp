@@ -3,6 +3,7 @@
 #include "mt/Conversion/HostOps.h"
 #include "mt/IR/Mt.h"
 
+#include "mlir/Dialect/LLVMIR/LLVMTypes.h"
 #include "mlir/IR/BuiltinTypes.h"
 
 using namespace mlir;
@@ -18,6 +19,16 @@ void MtHostDialect::initialize() {
 #define GET_OP_LIST
 #include "mt/Conversion/HostOps.cpp.inc"
       >();
+}
+
+FailureOr<Value> mt::host::getRankContext(func::FuncOp kernel) {
+  if (kernel.getNumArguments() == 0 ||
+      !isa<LLVM::LLVMPointerType>(kernel.getArgument(0).getType()))
+    return kernel.emitError()
+           << "expected a kernel that takes '!llvm.ptr', the context of its "
+              "rank, first, found "
+           << kernel.getFunctionType();
+  return Value(kernel.getArgument(0));
 }
 
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {

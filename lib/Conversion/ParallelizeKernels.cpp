@@ -39,7 +39,7 @@ namespace {
 /// Moves one op of a kernel into a function of its own.
 class PartBuilder {
 public:
-  PartBuilder(Operation *op, SymbolTable &symbols);
+  PartBuilder(Operation *op, Value rankContext, SymbolTable &symbols);
 
   /// Ends the kernel's side: the op is replaced.
   void finish(int64_t count);
@@ -55,6 +55,7 @@ private:
   void mapValue(Value value);
 
   Operation *op;
+  Value rankContext;
   func::FuncOp kernel, part;
   ImplicitLocOpBuilder b;
   IRMapping mapping;
@@ -90,8 +91,9 @@ void PartBuilder::mapValue(Value value) {
   b.clone(*definition, mapping);
 }
 
-PartBuilder::PartBuilder(Operation *op, SymbolTable &symbols)
-    : op(op), kernel(op->getParentOfType<func::FuncOp>()),
+PartBuilder::PartBuilder(Operation *op, Value rankContext, SymbolTable &symbols)
+    : op(op), rankContext(rankContext),
+      kernel(op->getParentOfType<func::FuncOp>()),
       b(op->getLoc(), op->getContext()) {
   llvm::SetVector<Value> used(op->operand_begin(), op->operand_end());
   getUsedValuesDefinedAbove(op->getRegions(), used);
@@ -123,7 +125,7 @@ void PartBuilder::finish(int64_t count) {
   b.setInsertionPointToEnd(&part.front());
   func::ReturnOp::create(b);
   b.setInsertionPoint(op);
-  ParallelOp::create(b, kernel.getArgument(0), FlatSymbolRefAttr::get(part),
+  ParallelOp::create(b, rankContext, FlatSymbolRefAttr::get(part),
                      inputs.getArrayRef(), b.getI64IntegerAttr(count));
   op->erase();
 }
@@ -132,13 +134,14 @@ void PartBuilder::finish(int64_t count) {
 // Loops
 //===----------------------------------------------------------------------===//
 
-static LogicalResult convertForall(scf::ForallOp op, SymbolTable &symbols) {
+static LogicalResult convertForall(scf::ForallOp op, Value rankContext,
+                                   SymbolTable &symbols) {
   std::optional<SmallVector<int64_t>> counts =
       getConstantIntValues(op.getMixedUpperBound());
   if (!op.isNormalized() || op.getRank() != 1 || !counts)
     return op.emitError() << "internal error: expected a loop over one "
                              "dimension of known size that starts at 0";
-  PartBuilder part(op, symbols);
+  PartBuilder part(op, rankContext, symbols);
   ImplicitLocOpBuilder &b = part.getBuilder();
   // What a task holds is there once a range, not once a task.
   for (auto allocation : op.getBody()->getOps<memref::AllocaOp>())
@@ -230,8 +233,8 @@ static Value cutOperand(ImplicitLocOpBuilder &b, Value memref, AffineMap map,
 }
 
 static void convertLinalg(linalg::LinalgOp op, const Cut &cut,
-                          SymbolTable &symbols) {
-  PartBuilder part(op, symbols);
+                          Value rankContext, SymbolTable &symbols) {
+  PartBuilder part(op, rankContext, symbols);
   ImplicitLocOpBuilder &b = part.getBuilder();
   auto atPiece = [&](Value piece) -> Value {
     Value size = arith::ConstantIndexOp::create(b, cut.piece);
@@ -265,7 +268,9 @@ static LogicalResult parallelize(func::FuncOp kernel, int64_t minPoints,
                                  SymbolTable &symbols) {
   for (Operation &op : llvm::make_early_inc_range(kernel.front())) {
     if (auto loop = dyn_cast<scf::ForallOp>(op)) {
-      if (failed(convertForall(loop, symbols)))
+      FailureOr<Value> rankContext = getRankContext(kernel);
+      if (failed(rankContext) ||
+          failed(convertForall(loop, *rankContext, symbols)))
         return failure();
       continue;
     }
@@ -276,8 +281,12 @@ static LogicalResult parallelize(func::FuncOp kernel, int64_t minPoints,
     if (llvm::product_of(sizes) < minPoints)
       continue;
     std::optional<Cut> cut = chooseCut(linalgOp);
-    if (cut && cut->getCount() > 1)
-      convertLinalg(linalgOp, *cut, symbols);
+    if (!cut || cut->getCount() == 1)
+      continue;
+    FailureOr<Value> rankContext = getRankContext(kernel);
+    if (failed(rankContext))
+      return failure();
+    convertLinalg(linalgOp, *cut, *rankContext, symbols);
   }
   return success();
 }

@@ -19,3 +19,14 @@ func.func private @inputs(%context: !llvm.ptr, %x: memref<6xf32>) attributes {mt
   mt_host.parallel %context, @part(%x) count 6 : !llvm.ptr, memref<6xf32>
   return
 }
+
+// -----
+
+// expected-error @below {{expected a kernel that takes '!llvm.ptr', the context of its rank, first, found '(memref<6xf32>) -> ()'}}
+func.func private @no_context(%x: memref<6xf32>) attributes {mt_host.kernel = "mt.test"} {
+  scf.forall (%i) in (6) {
+    %0 = memref.load %x[%i] : memref<6xf32>
+    memref.store %0, %x[%i] : memref<6xf32>
+  }
+  return
+}

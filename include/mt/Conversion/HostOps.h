@@ -33,6 +33,9 @@ inline llvm::StringRef getKernelOp(mlir::func::FuncOp kernel) {
   return name ? name.getValue() : kernel.getName();
 }
 
+/// The rank's context, which a kernel takes first; an error where it does not.
+mlir::FailureOr<mlir::Value> getRankContext(mlir::func::FuncOp kernel);
+
 /// Whether `function` is an entry of the step.
 inline bool isEntry(mlir::func::FuncOp function) {
   return !function.isDeclaration() && !isKernel(function);

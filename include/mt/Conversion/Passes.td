@@ -142,6 +142,8 @@ def ContractionsToRuntime
     // after
     func.call @mt_gemm_f32(%context, ...)
     ```
+
+    Fails when the kernel does not take the context of its rank first.
   }];
   let dependentDialects = [
     "::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect",
@@ -173,6 +175,10 @@ def ParallelizeKernels : Pass<"mt-parallelize-kernels", "::mlir::ModuleOp"> {
     }
     mt_host.parallel %context, @k_part(%x, %y) count 128 : ...
     ```
+
+    Fails when a kernel does not take the context of its rank first, and, as an
+    internal error, at an `scf.forall` of more than one dimension or of unknown
+    size.
   }];
   let options = [
     Option<"minPoints", "min-points", "int64_t", "32768",
