@@ -93,6 +93,8 @@ void mt::buildPartitionPipeline(OpPassManager &pm,
 void mt::buildSchedulePipeline(OpPassManager &pm,
                                const PipelineOptions &options) {
   pm.addPass(createFlattenUnits());
+  // Before memory is planned, because what is added to a product inside it needs
+  // no memory.
   pm.addPass(createAccumulateProducts());
   if (options.overlap)
     pm.addPass(createOverlapCollectives(
