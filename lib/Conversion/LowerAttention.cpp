@@ -1,25 +1,19 @@
 //===- LowerAttention.cpp - attention as linalg ---------------------------===//
 //
-// In tiles, with a running maximum and sum (Dao et al. 2022): never more than
-// one tile of scores is held. Tasks, which threads share, are a batch row and a
-// key head with the query heads that read it. Letters in specs: r query head of
-// the group, s query, t key, d width.
+// In tiles (AttentionTiles.h), with a running maximum and sum (Dao et al.
+// 2022): never more than one tile of scores is held. Letters in specs: r query
+// head of the group, s query, t key, d width.
 //
 //===----------------------------------------------------------------------===//
 
+#include "AttentionTiles.h"
 #include "Lowerings.h"
 
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "llvm/Support/MathExtras.h"
-
 #include <limits>
-#include <vector>
 
 using namespace mlir;
 using namespace mt;
-
-using Results = SmallVector<Value>;
+using namespace mt::attention;
 
 /// Rows of scores (queries times heads of a group) and keys of a tile: large
 /// enough for products, small enough for a second-level cache.
@@ -27,148 +21,9 @@ static constexpr int64_t tileRows = 128, tileKeys = 128;
 
 static constexpr double lowest = -std::numeric_limits<double>::infinity();
 
-namespace {
-
-/// What does not change from tile to tile.
-struct AttentionShape {
-  AttentionShape(Value query, Value key)
-      : batch(getTensorType(key).getDimSize(0)),
-        queries(getTensorType(query).getDimSize(1)),
-        keys(getTensorType(key).getDimSize(1)),
-        keyHeads(getTensorType(key).getDimSize(2)),
-        group(getTensorType(query).getDimSize(2) / keyHeads) {}
-
-  int64_t batch, queries, keys, keyHeads, group;
-};
-
-/// A stretch of queries or of keys.
-struct Stretch {
-  Value first;
-  int64_t size;
-};
-
-/// The operands' parts of one task.
-class Task {
-public:
-  Task(ImplicitLocOpBuilder &b, const AttentionShape &shape, Value number)
-      : b(b), group(shape.group) {
-    Value heads = arith::ConstantIndexOp::create(b, shape.keyHeads);
-    batch = arith::DivUIOp::create(b, number, heads);
-    keyHead = arith::RemUIOp::create(b, number, heads);
-    firstHead = arith::MulIOp::create(b, keyHead,
-                                      arith::ConstantIndexOp::create(b, group));
-  }
-
-  /// [s, r, d] of [b, s, h, d], or [s, r] of [b, s, h].
-  Value ofQuery(Value x, const Stretch &queries) {
-    return ofQueries(x).cut(1, queries.first, queries.size).extract(x);
-  }
-  /// [t, d] of [b, t, g, d].
-  Value ofKey(Value x, const Stretch &keys) {
-    return ofKeys(x).cut(1, keys.first, keys.size).extract(x);
-  }
-  /// [t] of [b, t].
-  Value ofKeyMask(Value x, const Stretch &keys) {
-    return Box(b, x).at(0, batch).cut(1, keys.first, keys.size).extract(x);
-  }
-  /// The task's part of a tensor like the queries, and like the keys.
-  Box ofQueries(Value x) {
-    return Box(b, x).at(0, batch).cut(2, firstHead, group);
-  }
-  Box ofKeys(Value x) { return Box(b, x).at(0, batch).at(2, keyHead); }
-
-  /// The row of the batch, and the first query head.
-  Scalar getRow() const { return {b, batch}; }
-  Scalar getFirstHead() const { return {b, firstHead}; }
-
-private:
-  ImplicitLocOpBuilder &b;
-  Value batch, keyHead, firstHead;
-  int64_t group;
-};
-
-} // namespace
-
-/// The part of `x` [s, ...] or [t, ...] of a task that a stretch has.
-static Box ofStretch(ImplicitLocOpBuilder &b, Value x, const Stretch &part) {
-  return Box(b, x).cut(0, part.first, part.size);
-}
-
-/// Runs `body` for all tasks, which write disjoint parts of `results`.
-static Results
-buildTasks(ImplicitLocOpBuilder &b, const AttentionShape &shape,
-           ValueRange results,
-           function_ref<Results(Task &, ValueRange shared)> body,
-           function_ref<Box(Task &, unsigned result, Value shared)> getPart) {
-  auto loop = scf::ForallOp::create(
-      b, ArrayRef<OpFoldResult>(b.getIndexAttr(shape.batch * shape.keyHeads)),
-      results, std::nullopt);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(loop.getTerminator());
-  Task task(b, shape, loop.getInductionVar(0));
-  ValueRange shared = loop.getRegionIterArgs();
-  Results parts = body(task, shared);
-  std::vector<Box> boxes;
-  for (auto [index, value] : llvm::enumerate(shared))
-    boxes.push_back(getPart(task, index, value));
-  b.setInsertionPointToEnd(loop.getTerminator().getBody());
-  for (auto [box, part, value] : llvm::zip_equal(boxes, parts, shared))
-    box.insertInParallel(part, value);
-  return loop.getResults();
-}
-
-/// Runs `body` for stretches of at most `size` that together are `all`, and
-/// carries values from one to the next. The last may be shorter.
-static Results
-buildStretches(ImplicitLocOpBuilder &b, int64_t all, int64_t size,
-               ValueRange carried,
-               function_ref<Results(const Stretch &, ValueRange)> body) {
-  // As equal as they can be.
-  size = llvm::divideCeil(all, llvm::divideCeil(all, size));
-  int64_t whole = all / size;
-  Results results(carried);
-  if (whole > 1) {
-    Value zero = arith::ConstantIndexOp::create(b, 0);
-    Value end = arith::ConstantIndexOp::create(b, whole * size);
-    Value step = arith::ConstantIndexOp::create(b, size);
-    auto loop = scf::ForOp::create(b, zero, end, step, carried);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    scf::YieldOp::create(
-        b, body({loop.getInductionVar(), size}, loop.getRegionIterArgs()));
-    results = Results(loop.getResults());
-  } else {
-    results = body({arith::ConstantIndexOp::create(b, 0), size}, results);
-  }
-  if (int64_t rest = all - whole * size)
-    results =
-        body({arith::ConstantIndexOp::create(b, whole * size), rest}, results);
-  return results;
-}
-
 static Scalar chooseIf(const std::optional<Scalar> &condition,
                        const Scalar &yes, const Scalar &no) {
   return condition ? condition->select(yes, no) : yes;
-}
-
-/// The largest or the smallest of a stretch of positions.
-static Value findExtreme(ImplicitLocOpBuilder &b, Value positions,
-                         const Stretch &part, bool isLargest) {
-  auto at = [&](Value index) -> Value {
-    Value place = arith::AddIOp::create(b, part.first, index);
-    return tensor::ExtractOp::create(b, positions, place);
-  };
-  Value zero = arith::ConstantIndexOp::create(b, 0);
-  Value one = arith::ConstantIndexOp::create(b, 1);
-  Value size = arith::ConstantIndexOp::create(b, part.size);
-  auto loop = scf::ForOp::create(b, one, size, one, at(zero));
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  Value next = at(loop.getInductionVar()), best = loop.getRegionIterArg(0);
-  best = isLargest ? arith::MaxSIOp::create(b, best, next).getResult()
-                   : arith::MinSIOp::create(b, best, next).getResult();
-  scf::YieldOp::create(b, best);
-  return loop.getResult(0);
 }
 
 /// A tile of scores [r, s, t]: what of it queries may read, and what is
@@ -274,25 +129,6 @@ static Value findFirst(AttentionOpTy op, ImplicitLocOpBuilder &b,
                        const Stretch &keys) {
   return op.getCausal() ? findExtreme(b, op.getKeyPositions(), keys, false)
                         : Value();
-}
-
-/// What `body` makes of `carried`, unless the first key of a tile lies ahead of
-/// its last query: then `carried`.
-static Results unlessAhead(ImplicitLocOpBuilder &b, Value lastQuery,
-                           Value firstKey, ValueRange carried,
-                           function_ref<Results()> body) {
-  if (!lastQuery)
-    return body();
-  Value reaches =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::sle, firstKey, lastQuery);
-  auto choice =
-      scf::IfOp::create(b, carried.getTypes(), reaches, /*withElse=*/true);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(choice.thenBlock());
-  scf::YieldOp::create(b, body());
-  b.setInsertionPointToStart(choice.elseBlock());
-  scf::YieldOp::create(b, carried);
-  return choice.getResults();
 }
 
 static int64_t getQueriesOfTile(const AttentionShape &shape) {

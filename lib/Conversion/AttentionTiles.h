@@ -1,0 +1,102 @@
+//===- AttentionTiles.h - the loops of attention ----------------*- C++ -*-===//
+//
+// Tasks, which threads share, are a batch row and a key head with the query
+// heads that read it. A task goes over its queries and keys in stretches; two
+// stretches are a tile of scores.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MT_LIB_CONVERSION_ATTENTIONTILES_H
+#define MT_LIB_CONVERSION_ATTENTIONTILES_H
+
+#include "LinalgBuilder.h"
+
+namespace mt::attention {
+
+using Results = llvm::SmallVector<mlir::Value>;
+
+/// What does not change from tile to tile.
+struct AttentionShape {
+  AttentionShape(mlir::Value query, mlir::Value key)
+      : batch(getTensorType(key).getDimSize(0)),
+        queries(getTensorType(query).getDimSize(1)),
+        keys(getTensorType(key).getDimSize(1)),
+        keyHeads(getTensorType(key).getDimSize(2)),
+        group(getTensorType(query).getDimSize(2) / keyHeads) {}
+
+  int64_t batch, queries, keys, keyHeads, group;
+};
+
+/// A stretch of queries or of keys.
+struct Stretch {
+  mlir::Value first;
+  int64_t size;
+};
+
+/// The operands' parts of one task.
+class Task {
+public:
+  /// Of number `number` among those of the batch and the key heads.
+  Task(mlir::ImplicitLocOpBuilder &b, const AttentionShape &shape,
+       mlir::Value number);
+
+  /// [s, r, d] of [b, s, h, d], or [s, r] of [b, s, h].
+  mlir::Value ofQuery(mlir::Value x, const Stretch &queries) {
+    return ofQueries(x).cut(1, queries.first, queries.size).extract(x);
+  }
+  /// [t, d] of [b, t, g, d].
+  mlir::Value ofKey(mlir::Value x, const Stretch &keys) {
+    return ofKeys(x).cut(1, keys.first, keys.size).extract(x);
+  }
+  /// [t] of [b, t].
+  mlir::Value ofKeyMask(mlir::Value x, const Stretch &keys) {
+    return Box(b, x).at(0, batch).cut(1, keys.first, keys.size).extract(x);
+  }
+  /// The task's part of a tensor like the queries, and like the keys.
+  Box ofQueries(mlir::Value x) {
+    return Box(b, x).at(0, batch).cut(2, firstHead, group);
+  }
+  Box ofKeys(mlir::Value x) { return Box(b, x).at(0, batch).at(2, keyHead); }
+
+  /// The row of the batch, and the first query head.
+  Scalar getRow() const { return {b, batch}; }
+  Scalar getFirstHead() const { return {b, firstHead}; }
+
+private:
+  mlir::ImplicitLocOpBuilder &b;
+  mlir::Value batch, keyHead, firstHead;
+  int64_t group;
+};
+
+/// The part of `x` [s, ...] or [t, ...] of a task that a stretch has.
+Box ofStretch(mlir::ImplicitLocOpBuilder &b, mlir::Value x,
+              const Stretch &part);
+
+/// Runs `body` for all tasks, which write disjoint parts of `results`.
+Results
+buildTasks(mlir::ImplicitLocOpBuilder &b, const AttentionShape &shape,
+           mlir::ValueRange results,
+           llvm::function_ref<Results(Task &, mlir::ValueRange shared)> body,
+           llvm::function_ref<Box(Task &, unsigned result, mlir::Value shared)>
+               getPart);
+
+/// Runs `body` for stretches of at most `size` that together are `all`, and
+/// carries values from one to the next. The last may be shorter.
+Results buildStretches(
+    mlir::ImplicitLocOpBuilder &b, int64_t all, int64_t size,
+    mlir::ValueRange carried,
+    llvm::function_ref<Results(const Stretch &, mlir::ValueRange)> body);
+
+/// The largest or the smallest of a stretch of positions.
+mlir::Value findExtreme(mlir::ImplicitLocOpBuilder &b, mlir::Value positions,
+                        const Stretch &part, bool isLargest);
+
+/// What `body` makes of `carried`, unless the first key of a tile lies ahead of
+/// its last query: then `carried`. Null positions: every query reads every key.
+Results unlessAhead(mlir::ImplicitLocOpBuilder &b, mlir::Value lastQuery,
+                    mlir::Value firstKey, mlir::ValueRange carried,
+                    llvm::function_ref<Results()> body);
+
+} // namespace mt::attention
+
+#endif // MT_LIB_CONVERSION_ATTENTIONTILES_H
