@@ -18,7 +18,9 @@
 #include "mlir/Pass/PassManager.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/PrettyStackTrace.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Target/TargetMachine.h"
 
@@ -625,6 +627,10 @@ static LogicalResult compile(MLIRContext &context, const Arguments &arguments) {
 }
 
 int main(int argc, char **argv) {
+  // Handlers of signals before threads: a thread that installs them first, as
+  // the cache's temporary files do, would end with their stack.
+  llvm::setBugReportMsg("mt-compile stopped unexpectedly\n");
+  llvm::InitLLVM init(argc, argv);
   Arguments arguments;
   if (std::optional<int> code = parse(argc, argv, arguments))
     return *code;
