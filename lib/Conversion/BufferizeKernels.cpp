@@ -3,7 +3,6 @@
 #include "mt/Conversion/Passes.h"
 #include "mt/IR/Mt.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Bufferization/IR/BufferizableOpInterface.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Bufferization/Transforms/OneShotAnalysis.h"
@@ -14,7 +13,6 @@
 #include "mlir/IR/Dominance.h"
 #include "mlir/Transforms/CSE.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
-#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mt;
@@ -55,75 +53,6 @@ static LogicalResult dropSelfCopies(func::FuncOp kernel) {
   return applyPatternsGreedily(kernel, std::move(patterns));
 }
 
-static int64_t getBytes(MemRefType type) {
-  return type.getNumElements() *
-         llvm::divideCeil(type.getElementTypeBitWidth(), 8);
-}
-
-namespace {
-/// An allocation and its first byte in the scratch.
-using ScratchPart = std::pair<memref::AllocOp, int64_t>;
-} // namespace
-
-/// Where an allocation lies on the stack: that of a thread for what a task of a
-/// parallel loop holds, that of the kernel if it is small; else null.
-static Block *getStack(func::FuncOp kernel, memref::AllocOp op) {
-  if (auto task = op->getParentOfType<scf::ForallOp>())
-    return task.getBody();
-  return getBytes(op.getType()) <= maxStackBytes ? &kernel.front() : nullptr;
-}
-
-/// Puts what belongs there on the stack; returns the other allocations and
-/// their size together.
-static std::pair<SmallVector<ScratchPart>, int64_t>
-placeOnStack(func::FuncOp kernel) {
-  SmallVector<memref::AllocOp> allocations;
-  kernel.walk([&](memref::AllocOp op) { allocations.push_back(op); });
-  SmallVector<ScratchPart> scratch;
-  int64_t bytes = 0;
-  for (memref::AllocOp op : allocations) {
-    Block *stack = getStack(kernel, op);
-    if (!stack) {
-      scratch.emplace_back(op, bytes);
-      bytes += llvm::alignTo(getBytes(op.getType()), alignmentBytes);
-      continue;
-    }
-    OpBuilder builder(kernel.getContext());
-    builder.setInsertionPointToStart(stack);
-    op.replaceAllUsesWith(
-        memref::AllocaOp::create(builder, op.getLoc(), op.getType(),
-                                 builder.getI64IntegerAttr(alignmentBytes))
-            .getResult());
-    op.erase();
-  }
-  return {scratch, bytes};
-}
-
-/// Puts every allocation on the stack or into the last argument, which is as
-/// large as memory was planned.
-static LogicalResult placeScratch(func::FuncOp kernel) {
-  auto [scratch, bytes] = placeOnStack(kernel);
-  auto attribute = kernel->getAttrOfType<IntegerAttr>(host::attr::scratchBytes);
-  int64_t planned = attribute ? attribute.getInt() : 0;
-  if (bytes > planned)
-    return kernel.emitError()
-           << "internal error: expected scratch of at most " << planned
-           << " bytes for '" << getKernelOp(kernel) << "', as planned, found "
-           << bytes;
-  OpBuilder builder(kernel.getContext());
-  for (auto [op, offset] : scratch) {
-    // A place of its own: an allocation may be the first op, and goes away.
-    builder.setInsertionPointToStart(&kernel.front());
-    Value shift = arith::ConstantIndexOp::create(builder, op.getLoc(), offset);
-    op.replaceAllUsesWith(memref::ViewOp::create(
-                              builder, op.getLoc(), op.getType(),
-                              kernel.getArguments().back(), shift, ValueRange{})
-                              .getResult());
-    op.erase();
-  }
-  return success();
-}
-
 namespace {
 
 struct BufferizeKernels : mt::impl::BufferizeKernelsBase<BufferizeKernels> {
@@ -131,8 +60,7 @@ struct BufferizeKernels : mt::impl::BufferizeKernelsBase<BufferizeKernels> {
     if (!isKernel(getOperation()))
       return;
     if (failed(bufferize(getOperation())) ||
-        failed(dropSelfCopies(getOperation())) ||
-        failed(placeScratch(getOperation())))
+        failed(dropSelfCopies(getOperation())))
       return signalPassFailure();
   }
 };

@@ -1,9 +1,9 @@
 //===- HostPipeline.cpp - from the scheduled to the lowered phase ---------===//
 //
 //   scheduled ──outline──▶ entries: launches      kernels: mt ops
-//                             │                     │ to-linalg
-//                             │                     │ reuse-operands
-//                             │                     │ bufferize, gemm
+//                             │                     │ to-linalg, elementwise
+//                             │                     │ reuse-operands, bufferize
+//                             │                     │ rows, scratch, gemm
 //                             │ embed-manifest      │ parallelize
 //                             │                     │ loops, math, LLVM
 //                             └── entries-to-llvm ──┴──▶ lowered
@@ -60,9 +60,12 @@ void mt::buildHostPipeline(OpPassManager &manager,
                            const HostPipelineOptions &options) {
   manager.addPass(createOutlineKernels());
   manager.addNestedPass<func::FuncOp>(createToLinalg());
+  manager.addNestedPass<func::FuncOp>(createFuseElementwise());
   // Whether a result can be written over an operand shows in indexing maps.
   manager.addNestedPass<func::FuncOp>(createReuseOperands());
   manager.addNestedPass<func::FuncOp>(createBufferizeKernels());
+  manager.addNestedPass<func::FuncOp>(createFuseRows());
+  manager.addNestedPass<func::FuncOp>(createPlaceScratch());
   manager.addPass(createContractionsToRuntime());
   manager.addPass(createParallelizeKernels());
   // The entries still say what their buffers are.

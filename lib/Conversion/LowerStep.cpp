@@ -28,14 +28,11 @@ static Scalar getHyperparameter(ImplicitLocOpBuilder &b, Value tensor,
   return Scalar(b, tensor::ExtractOp::create(b, tensor, index)).toF64();
 }
 
-/// A large tensor is summed in so many parts, which threads share.
-static constexpr int64_t sumParts = 32;
-
-/// `x` as sumParts rows; null where its elements do not divide.
+/// `x` as rowSumParts rows; null where its elements do not divide.
 static Value cutForSum(ImplicitLocOpBuilder &b, Value x) {
   RankedTensorType type = getTensorType(x);
-  int64_t size = type.getNumElements() / sumParts;
-  if (type.getNumElements() % sumParts != 0 || size < 1024)
+  int64_t size = type.getNumElements() / rowSumParts;
+  if (type.getNumElements() % rowSumParts != 0 || size < 1024)
     return {};
   ReassociationIndices all =
       llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
@@ -44,7 +41,7 @@ static Value cutForSum(ImplicitLocOpBuilder &b, Value x) {
                    : tensor::CollapseShapeOp::create(
                          b, x, SmallVector<ReassociationIndices>{all});
   return tensor::ExpandShapeOp::create(
-      b, RankedTensorType::get({sumParts, size}, type.getElementType()), flat,
+      b, RankedTensorType::get({rowSumParts, size}, type.getElementType()), flat,
       SmallVector<ReassociationIndices>{{0, 1}});
 }
 
@@ -59,7 +56,7 @@ static Results lowerSumOfSquares(SumOfSquaresOp op, ImplicitLocOpBuilder &b) {
     Domain all(b, getTensorType(op.getX()).getShape());
     return {all.reduce(all.allDims(), {all.whole(op.getX())}, sum, addSquare)};
   }
-  Domain rows(b, getTensorType(parts).getShape()), row(b, {sumParts});
+  Domain rows(b, getTensorType(parts).getShape()), row(b, {rowSumParts});
   parts = rows.reduce(rows.lastDim(), {rows.whole(parts)}, sum, addSquare);
   return {row.reduce(row.allDims(), {row.whole(parts)}, sum,
                      [](ScalarArgs in) { return in[1] + in[0]; })};

@@ -8,6 +8,8 @@
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace mt;
@@ -33,7 +35,7 @@ public:
 
 private:
   func::FuncOp create(Operation *op);
-  func::FuncOp build(Operation *op, DictionaryAttr attributes);
+  func::FuncOp build(Operation *op);
 
   SymbolTable symbols;
   OpBuilder builder;
@@ -60,10 +62,55 @@ static DictionaryAttr getComputedAttributes(Operation *op) {
   return DictionaryAttr::get(op->getContext(), attributes);
 }
 
+/// The computations of a kernel: those of an `mt.kernel`, or `op` itself.
+static SmallVector<Operation *> getComputations(Operation *op) {
+  auto kernel = dyn_cast<KernelOp>(op);
+  if (!kernel)
+    return {op};
+  SmallVector<Operation *> ops;
+  for (Operation &inner : kernel.getBodyBlock()->without_terminator())
+    ops.push_back(&inner);
+  return ops;
+}
+
+/// What an `mt.kernel` computes, as text; nothing for other ops, which say it
+/// themselves.
+static StringAttr describeBody(Operation *op) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (auto kernel = dyn_cast<KernelOp>(op)) {
+    DenseMap<Value, unsigned> numbers;
+    auto number = [&](Value value) {
+      return numbers.try_emplace(value, numbers.size()).first->second;
+    };
+    for (Value argument : kernel.getBodyBlock()->getArguments())
+      number(argument);
+    for (Operation &inner : *kernel.getBodyBlock()) {
+      os << inner.getName() << getComputedAttributes(&inner) << ' ';
+      for (Value operand : inner.getOperands())
+        os << number(operand) << ' ';
+      for (Value result : inner.getResults())
+        os << number(result) << ' ' << result.getType() << ' ';
+      os << '\n';
+    }
+  }
+  return StringAttr::get(op->getContext(), text);
+}
+
+/// "linear", or "silu_grad_sum_leading" for several.
+static std::string getComputationName(Operation *op) {
+  std::string name;
+  llvm::raw_string_ostream os(name);
+  llvm::interleave(
+      getComputations(op), os,
+      [&](Operation *inner) { os << inner->getName().stripDialect(); }, "_");
+  return name;
+}
+
 /// `k_linear_8x16xf32`, from the first result; `k_add_8xf32_into_0` where it
 /// takes over operand 0.
 static std::string getKernelName(Operation *op) {
-  std::string name = "k_" + op->getName().stripDialect().str();
+  std::string name = "k_" + getComputationName(op);
   auto type = cast<RankedTensorType>(op->getResult(0).getType());
   llvm::raw_string_ostream os(name);
   os << '_';
@@ -85,11 +132,11 @@ func::FuncOp KernelTable::getKernel(Operation *op) {
       builder.getFunctionType(op->getOperandTypes(), op->getResultTypes());
   Attribute reuse = op->getAttr(mt::attr::reuse);
   Attribute key = builder.getArrayAttr(
-      {op->getName().getIdentifier(), attributes, TypeAttr::get(type),
-       reuse ? reuse : Attribute(builder.getUnitAttr())});
+      {op->getName().getIdentifier(), attributes, describeBody(op),
+       TypeAttr::get(type), reuse ? reuse : Attribute(builder.getUnitAttr())});
   func::FuncOp &kernel = kernels[key];
   if (!kernel)
-    kernel = build(op, attributes);
+    kernel = build(op);
   return kernel;
 }
 
@@ -119,7 +166,11 @@ func::FuncOp KernelTable::create(Operation *op) {
   auto kernel = func::FuncOp::create(op->getLoc(), getKernelName(op),
                                      builder.getFunctionType(arguments, {}));
   kernel.setPrivate();
-  kernel->setAttr(host::attr::kernel, op->getName().getIdentifier());
+  SmallVector<StringRef> names;
+  for (Operation *inner : getComputations(op))
+    names.push_back(inner->getName().getStringRef());
+  kernel->setAttr(host::attr::kernel,
+                  builder.getStringAttr(llvm::join(names, "+")));
   if (int64_t bytes = getScratchBytes(op))
     kernel->setAttr(host::attr::scratchBytes, builder.getI64IntegerAttr(bytes));
   // No two arguments are the same memory: a result that takes over an operand
@@ -132,7 +183,31 @@ func::FuncOp KernelTable::create(Operation *op) {
   return kernel;
 }
 
-func::FuncOp KernelTable::build(Operation *op, DictionaryAttr attributes) {
+/// Computes on tensors what `op` computes; returns its results.
+static SmallVector<Value> cloneComputations(Operation *op,
+                                            ArrayRef<Value> operands,
+                                            OpBuilder &builder) {
+  auto clone = [&](Operation *computation, IRMapping &mapping) {
+    Operation *copy = builder.clone(*computation, mapping);
+    copy->setAttrs(getComputedAttributes(computation));
+    return copy;
+  };
+  IRMapping mapping;
+  auto kernel = dyn_cast<KernelOp>(op);
+  if (!kernel) {
+    Operation *copy = clone(op, mapping);
+    copy->setOperands(operands);
+    return copy->getResults();
+  }
+  mapping.map(kernel.getBodyBlock()->getArguments(), operands);
+  for (Operation *computation : getComputations(op))
+    clone(computation, mapping);
+  return llvm::map_to_vector(kernel.getYield().getValues(), [&](Value value) {
+    return mapping.lookup(value);
+  });
+}
+
+func::FuncOp KernelTable::build(Operation *op) {
   Location loc = op->getLoc();
   func::FuncOp kernel = create(op);
   OpBuilder::InsertionGuard guard(builder);
@@ -146,17 +221,15 @@ func::FuncOp KernelTable::build(Operation *op, DictionaryAttr attributes) {
                                             builder, loc, type, argument,
                                             /*restrict=*/true));
   }
-  OperationState state(loc, op->getName(), operands, op->getResultTypes(),
-                       attributes.getValue());
-  Operation *computation = builder.create(state);
-  unsigned next = 1 + operands.size();
+  SmallVector<Value> results = cloneComputations(op, operands, builder);
+  unsigned next = 1 + op->getNumOperands();
   for (OpResult result : op->getResults()) {
     std::optional<unsigned> operand = mt::getReusedOperand(result);
     Value target = body->getArgument(operand ? 1 + *operand : next++);
     // The read of an operand holds the promise that nothing else is its memory.
     bufferization::MaterializeInDestinationOp::create(
         builder, loc, /*result=*/Type(),
-        computation->getResult(result.getResultNumber()), target,
+        results[result.getResultNumber()], target,
         /*restrict=*/!operand, /*writable=*/true);
   }
   func::ReturnOp::create(builder, loc);
@@ -182,7 +255,7 @@ static LogicalResult outlineOp(Operation *op, KernelTable &kernels) {
     replacement = ViewOp::create(builder, op->getLoc(),
                                  op->getResult(0).getType(), op->getOperand(0));
   } else {
-    if (!isa<MtDialect>(op->getDialect()) || op->getNumRegions() != 0)
+    if (!isa<MtDialect>(op->getDialect()) || isa<UnitOp>(op))
       return op->emitOpError() << "is not an op of the scheduled phase";
     func::FuncOp kernel = kernels.getKernel(op);
     replacement =

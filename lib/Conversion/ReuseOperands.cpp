@@ -44,15 +44,22 @@ static OpResult findComputed(bufferization::MaterializeInDestinationOp write) {
 }
 
 /// Whether `computed` may go over what `read` reads: each element of the
-/// operand is read once, to compute the same element of the result.
+/// operand is last read to compute the same element of the result.
 static bool mayWriteOver(OpResult computed, bufferization::ToTensorOp read) {
-  if (!computed || !read->hasOneUse())
+  if (!computed)
     return false;
   auto generic = cast<linalg::GenericOp>(computed.getOwner());
-  OpOperand &use = *read->use_begin();
-  if (use.getOwner() != generic || !generic.isDpsInput(&use))
+  OpOperand *last = nullptr;
+  for (OpOperand &use : read->getUses()) {
+    if (use.getOwner()->isBeforeInBlock(generic))
+      continue;
+    if (use.getOwner() != generic || last)
+      return false;
+    last = &use;
+  }
+  if (!last || !generic.isDpsInput(last))
     return false;
-  AffineMap map = generic.getMatchingIndexingMap(&use);
+  AffineMap map = generic.getMatchingIndexingMap(last);
   return map.isIdentity() &&
          map == generic.getMatchingIndexingMap(
                     generic.getDpsInitOperand(computed.getResultNumber()));

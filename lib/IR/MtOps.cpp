@@ -332,31 +332,36 @@ void UnitOp::print(OpAsmPrinter &printer) {
 
 void UnitOp::getAsmBlockArgumentNames(Region &, OpAsmSetValueNameFn) {}
 
-LogicalResult UnitOp::verify() {
-  Block *body = getBodyBlock();
-  if (body->getNumArguments() != getInputs().size())
-    return emitOpError() << "has " << getInputs().size() << " inputs and "
-                         << body->getNumArguments() << " block arguments";
+/// An isolated body: its arguments are the inputs, what it yields the results.
+static LogicalResult verifyBody(Operation *op) {
+  Block &body = op->getRegion(0).front();
+  if (body.getNumArguments() != op->getNumOperands())
+    return op->emitOpError()
+           << "has " << op->getNumOperands() << " inputs and "
+           << body.getNumArguments() << " block arguments";
   for (auto [index, argument, input] :
-       llvm::enumerate(body->getArguments(), getInputs()))
+       llvm::enumerate(body.getArguments(), op->getOperands()))
     if (argument.getType() != input.getType())
-      return emitOpError() << "block argument " << index << " has type "
-                           << argument.getType() << ", its input has type "
-                           << input.getType();
-  auto yield = dyn_cast<YieldOp>(body->back());
+      return op->emitOpError() << "block argument " << index << " has type "
+                               << argument.getType() << ", its input has type "
+                               << input.getType();
+  auto yield = dyn_cast<YieldOp>(body.back());
   if (!yield)
-    return emitOpError() << "expected its body to end with 'mt.yield'";
-  if (yield.getNumOperands() != getNumResults())
-    return emitOpError() << "has " << getNumResults() << " results and yields "
-                         << yield.getNumOperands();
+    return op->emitOpError() << "expected its body to end with 'mt.yield'";
+  if (yield.getNumOperands() != op->getNumResults())
+    return op->emitOpError()
+           << "has " << op->getNumResults() << " results and yields "
+           << yield.getNumOperands();
   for (auto [index, value, result] :
-       llvm::enumerate(yield.getValues(), getOutputs()))
+       llvm::enumerate(yield.getValues(), op->getResults()))
     if (value.getType() != result.getType())
-      return emitOpError() << "result " << index << " has type "
-                           << result.getType() << ", what is yielded has type "
-                           << value.getType();
+      return op->emitOpError()
+             << "result " << index << " has type " << result.getType()
+             << ", what is yielded has type " << value.getType();
   return success();
 }
+
+LogicalResult UnitOp::verify() { return verifyBody(*this); }
 
 /// Drops results that nobody uses and inputs that the body does not read: what
 /// a forward unit yields is exactly what is saved.
@@ -405,6 +410,23 @@ LogicalResult UnitOp::canonicalize(UnitOp op, PatternRewriter &rewriter) {
     rewriter.replaceAllUsesWith(op.getResult(index), slimResult);
   // The old body lost its terminator with its ops; it goes away unseen.
   rewriter.eraseOp(op);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// KernelOp
+//===----------------------------------------------------------------------===//
+
+YieldOp KernelOp::getYield() {
+  return cast<YieldOp>(getBodyBlock()->getTerminator());
+}
+
+LogicalResult KernelOp::verify() {
+  if (failed(verifyBody(*this)))
+    return failure();
+  for (Operation &op : getBodyBlock()->without_terminator())
+    if (!isa<MemoryOpInterface>(op) || op.getNumRegions() != 0)
+      return op.emitOpError() << "cannot be part of a kernel";
   return success();
 }
 

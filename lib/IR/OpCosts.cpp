@@ -66,3 +66,11 @@ int64_t AttentionOp::getFlops() {
 int64_t AttentionGradOp::getFlops() {
   return 5 * countScoreFlops(getQuery(), getKey());
 }
+
+int64_t KernelOp::getFlops() {
+  int64_t flops = 0;
+  for (Operation &op : getBodyBlock()->without_terminator())
+    if (auto cost = dyn_cast<CostOpInterface>(op))
+      flops += cost.getFlops();
+  return flops;
+}

@@ -11,6 +11,8 @@
 
 #include "llvm/Support/MathExtras.h"
 
+#include <functional>
+
 using namespace mlir;
 using namespace mt;
 
@@ -64,6 +66,38 @@ SmallVector<unsigned> AddProductOp::getReusableOperands(unsigned) {
   for (auto [number, summand] : llvm::enumerate(getSummands()))
     if (summand.getType() == getResult().getType())
       operands.push_back(getSummands().getBeginOperandIndex() + number);
+  return operands;
+}
+
+/// What one op of the kernel takes over, if no op reads it later. A result of
+/// an op in between that only the next op takes over needs no memory: both are
+/// one loop.
+SmallVector<unsigned> KernelOp::getReusableOperands(unsigned result) {
+  SmallVector<unsigned> operands;
+  std::function<void(Value)> collect = [&](Value value) {
+    auto computed = dyn_cast<OpResult>(value);
+    auto memory =
+        computed ? dyn_cast<MemoryOpInterface>(computed.getOwner()) : nullptr;
+    if (!memory)
+      return;
+    for (unsigned operand :
+         memory.getReusableOperands(computed.getResultNumber())) {
+      Value taken = memory->getOperand(operand);
+      auto argument = dyn_cast<BlockArgument>(taken);
+      if (!argument) {
+        if (taken.hasOneUse() && taken.getDefiningOp()->getNumResults() == 1)
+          collect(taken);
+        continue;
+      }
+      bool isLast = llvm::all_of(argument.getUses(), [&](OpOperand &use) {
+        return (use.getOwner() == memory && use.getOperandNumber() == operand) ||
+               use.getOwner()->isBeforeInBlock(memory);
+      });
+      if (isLast && !llvm::is_contained(operands, argument.getArgNumber()))
+        operands.push_back(argument.getArgNumber());
+    }
+  };
+  collect(getYield().getValues()[result]);
   return operands;
 }
 
@@ -163,37 +197,24 @@ int64_t RepeatHeadsGradOp::getScratchBytes() {
   return getSumScratch(getResult());
 }
 
+/// `count` sums over rows: the sums, and their parts.
+static Scratch getRowSums(Value x, int64_t count = 1) {
+  int64_t parts = std::min(getRows(x), rowSumParts);
+  return Scratch(x.getType())
+      .wide(getWidth(x), count)
+      .wide(parts * getWidth(x), count);
+}
+/// Only vectors are summed over rows.
 int64_t SumLeadingOp::getScratchBytes() {
+  if (getLocalType(getResult().getType()).getRank() == 1)
+    return getRowSums(getX());
   return Scratch(getX().getType()).wide(getElements(getResult()));
 }
-int64_t ExpSumOp::getScratchBytes() {
-  return Scratch(getLogits().getType()).wide(getElements(getResult()));
-}
-
-/// Sum, mean and sum of squares; mean and inverse deviation.
-static Scratch getRowStatistics(Value x) {
-  return Scratch(x.getType()).wide(getRows(x), 3).numbers(getRows(x), 2);
-}
-int64_t LayerNormOp::getScratchBytes() { return getRowStatistics(getX()); }
-int64_t LayerNormGradInputOp::getScratchBytes() {
-  int64_t rows = getRows(getX());
-  return getRowStatistics(getX()).wide(rows, 2).numbers(rows, 2);
-}
 int64_t LayerNormGradWeightOp::getScratchBytes() {
-  return getRowStatistics(getX()).wide(getWidth(getX()), 2);
-}
-
-/// Sum of squares; inverse root mean square.
-static Scratch getInverseRms(Value x) {
-  return Scratch(x.getType()).wide(getRows(x)).numbers(getRows(x));
-}
-int64_t RmsNormOp::getScratchBytes() { return getInverseRms(getX()); }
-int64_t RmsNormGradInputOp::getScratchBytes() {
-  int64_t rows = getRows(getX());
-  return getInverseRms(getX()).wide(rows).numbers(rows);
+  return getRowSums(getX(), 2);
 }
 int64_t RmsNormGradWeightOp::getScratchBytes() {
-  return getInverseRms(getX()).wide(getWidth(getX()));
+  return getRowSums(getX());
 }
 
 /// Frequencies; cosines and sines; the result, before it is one tensor.
@@ -205,13 +226,22 @@ int64_t RopeOp::getScratchBytes() {
       .elements(getElements(getX()));
 }
 
-/// Tiles lie on the stacks of threads.
-int64_t AttentionOp::getScratchBytes() { return 0; }
-
 /// Results, before they are rounded.
 int64_t AttentionGradOp::getScratchBytes() {
   return Scratch(getQuery().getType())
       .numbersIfNarrow(getElements(getQuery()))
       .numbersIfNarrow(getElements(getKey()))
       .numbersIfNarrow(getElements(getValue()));
+}
+
+/// Of all its ops, and the vectors that they hand on.
+int64_t KernelOp::getScratchBytes() {
+  int64_t bytes = 0;
+  for (Operation &op : getBodyBlock()->without_terminator()) {
+    bytes += cast<MemoryOpInterface>(op).getScratchBytes();
+    for (Value result : op.getResults())
+      if (getLocalType(result.getType()).getRank() <= 1)
+        bytes += Scratch(result.getType()).numbers(getElements(result));
+  }
+  return bytes;
 }

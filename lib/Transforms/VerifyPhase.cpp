@@ -86,12 +86,14 @@ static LogicalResult verifyCast(CastOp op) {
 static LogicalResult verifyLegal(Operation *op, const Phase &phase) {
   bool legal =
       isa<ModuleOp, func::FuncOp, func::ReturnOp>(op) ||
-      (isa<UnitOp, YieldOp>(op) && phase.units) ||
+      (isa<UnitOp>(op) && phase.units) ||
+      // In its parent, which is legal.
+      isa<YieldOp>(op) ||
       (isa<ShardingRuleOpInterface>(op)) ||
       (isa<ConstrainOp>(op) && phase.constrains) ||
       (isa<ReshardOp>(op) && phase.reshards) ||
       (isa<CollectiveOpInterface>(op) && phase.collectives) ||
-      (isa<AddProductOp, ShardOffsetOp, arith::ConstantIndexOp>(op) &&
+      (isa<AddProductOp, KernelOp, ShardOffsetOp, arith::ConstantIndexOp>(op) &&
        phase.offsets) ||
       (isa<WaitOp>(op) && phase.places);
   if (!legal)

@@ -71,6 +71,27 @@ def ToLinalg : Pass<"mt-to-linalg", "::mlir::func::FuncOp"> {
     "::mlir::tensor::TensorDialect"];
 }
 
+def FuseElementwise : Pass<"mt-fuse-elementwise", "::mlir::func::FuncOp"> {
+  let summary = "elementwise linalg ops of a kernel become one";
+  let description = [{
+    Requires: kernels in linalg on tensors. Ensures the same.
+
+    An op is computed inside the op that reads it where each of its elements is
+    read once, so that nothing is computed twice: what belongs to a row is not
+    computed again for every column.
+
+    ```mlir
+    // before
+    %1 = linalg.generic {...} ins(%x : tensor<8x64xf32>) outs(%e : tensor<8x64xf32>) { exp }
+    %2 = linalg.generic {...} ins(%1, %y : ...) outs(%e : tensor<8x64xf32>) { mul }
+    // after
+    %2 = linalg.generic {...} ins(%x, %y : ...) outs(%e : tensor<8x64xf32>) { exp, mul }
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::affine::AffineDialect", "::mlir::linalg::LinalgDialect"];
+}
+
 def ReuseOperands : Pass<"mt-reuse-operands", "::mlir::func::FuncOp"> {
   let summary = "write results over the operands that they take over";
   let description = [{
@@ -97,13 +118,10 @@ def ReuseOperands : Pass<"mt-reuse-operands", "::mlir::func::FuncOp"> {
 }
 
 def BufferizeKernels : Pass<"mt-bufferize-kernels", "::mlir::func::FuncOp"> {
-  let summary = "kernels on memory only, with no allocation";
+  let summary = "kernels on memory only";
   let description = [{
-    Requires: kernels in linalg on tensors. Ensures: kernels on memrefs.
-
-    What a kernel holds beyond its arguments becomes part of its last argument,
-    a memref of as many bytes as were planned (`mt_host.scratch_bytes`), or, if
-    it is small or belongs to a task of an `scf.forall`, lies on the stack.
+    Requires: kernels in linalg on tensors. Ensures: kernels on memrefs, which
+    allocate what they hold beyond their arguments.
 
     ```mlir
     // before
@@ -115,13 +133,73 @@ def BufferizeKernels : Pass<"mt-bufferize-kernels", "::mlir::func::FuncOp"> {
     linalg.generic {...} ins(%a : memref<8xf32>) outs(%b : memref<8xf32>) {...}
     ```
 
-    Fails, as an internal error, when a kernel needs more scratch than was
-    planned, and when a tensor cannot be bufferized, which no kernel of
-    `mt-to-linalg` causes.
+    Fails when a tensor cannot be bufferized, which no kernel of `mt-to-linalg`
+    causes.
   }];
   let dependentDialects = [
     "::mlir::bufferization::BufferizationDialect",
     "::mlir::memref::MemRefDialect"];
+}
+
+def FuseRows : Pass<"mt-fuse-rows", "::mlir::func::FuncOp"> {
+  let summary = "linalg ops of a kernel run on a few rows at a time";
+  let description = [{
+    Requires: kernels on memrefs that allocate what they hold. Ensures the same.
+
+    Rows are all dimensions but the last of the kernel's largest op. Ops that
+    touch memory row by row become one loop over blocks of rows, which fit into
+    a first-level cache; what only they use holds one block. Sums over rows are
+    taken in at most 32 parts, which are then added in order. How rows are cut
+    depends on shapes alone: results are the same bits for any number of
+    threads. Below `min-points` iterations the loop is an `scf.for`, else an
+    `scf.forall`, for `mt-parallelize-kernels`.
+
+    ```mlir
+    // before
+    linalg.generic {...} ins(%x : memref<128x512xf32>) outs(%m : memref<128xf64>) { max of a row }
+    linalg.generic {...} ins(%x, %m : ...) outs(%y : memref<128x512xf32>) { exp }
+    // after
+    scf.forall (%block) in (16) {
+      %first = arith.muli %block, %c8 : index
+      %m8 = memref.alloc() : memref<8xf64>
+      %x8 = memref.subview %x[%first, 0] [8, 512] [1, 1] : ...
+      %y8 = memref.subview %y[%first, 0] [8, 512] [1, 1] : ...
+      linalg.generic {...} ins(%x8 : ...) outs(%m8 : memref<8xf64>) { max of a row }
+      linalg.generic {...} ins(%x8, %m8 : ...) outs(%y8 : ...) { exp }
+    }
+    ```
+  }];
+  let options = [
+    Option<"minPoints", "min-points", "int64_t", "32768",
+           "iterations of all ops from which on threads share them">
+  ];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect",
+    "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
+}
+
+def PlaceScratch : Pass<"mt-place-scratch", "::mlir::func::FuncOp"> {
+  let summary = "what kernels allocate lies on stacks or where it was planned";
+  let description = [{
+    Requires: kernels on memrefs. Ensures: no allocation.
+
+    What a kernel holds beyond its arguments becomes part of its last argument,
+    a memref of as many bytes as were planned (`mt_host.scratch_bytes`), or lies
+    on the stack: of a thread, if it belongs to a task of an `scf.forall`; of
+    the kernel, if it belongs to another loop or is small.
+
+    ```mlir
+    // before
+    %0 = memref.alloc() : memref<64x256xf32>
+    // after
+    %0 = memref.view %scratch[%c0][] : memref<65536xi8> to memref<64x256xf32>
+    ```
+
+    Fails, as an internal error, when a kernel needs more scratch than was
+    planned.
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::memref::MemRefDialect"];
 }
 
 def ContractionsToRuntime

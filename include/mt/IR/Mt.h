@@ -100,6 +100,10 @@ inline constexpr int64_t alignmentBytes = 64;
 /// generator turns sums into registers.
 inline constexpr int64_t maxStackBytes = 256;
 
+/// A sum over the rows of a tensor is taken in at most so many parts, by shape
+/// alone, which threads share.
+inline constexpr int64_t rowSumParts = 32;
+
 /// Default of MemoryOpInterface: operands of the result's type whose dimensions
 /// have the result's factors, none of them whole, if the op sums over nothing.
 llvm::SmallVector<unsigned> findReusableOperands(mlir::Operation *op,

@@ -380,7 +380,7 @@ def Mt_DropoutOp : Mt_ModelOp<"dropout",
   let hasVerifier = 1;
 }
 
-def Mt_LayerNormOp : Mt_ModelOp<"layer_norm", [], ["getScratchBytes"]> {
+def Mt_LayerNormOp : Mt_ModelOp<"layer_norm"> {
   let summary = "layer normalisation over the last dimension";
   let description = [{
     `(x - mean) / sqrt(variance + epsilon) * weight + bias` (Ba et al. 2016).
@@ -396,8 +396,7 @@ def Mt_LayerNormOp : Mt_ModelOp<"layer_norm", [], ["getScratchBytes"]> {
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_LayerNormGradInputOp : Mt_GradOp<"layer_norm_grad_input", [],
-    ["getScratchBytes"]> {
+def Mt_LayerNormGradInputOp : Mt_GradOp<"layer_norm_grad_input"> {
   let summary = "gradient of `mt.layer_norm` with respect to x";
   let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$x,
                        Mt_FloatTensor:$weight, F64Attr:$epsilon);
@@ -412,7 +411,7 @@ def Mt_LayerNormGradWeightOp : Mt_GradOp<"layer_norm_grad_weight", [],
   let results = (outs Mt_FloatTensor:$weight_grad, Mt_FloatTensor:$bias_grad);
 }
 
-def Mt_RmsNormOp : Mt_ModelOp<"rms_norm", [], ["getScratchBytes"]> {
+def Mt_RmsNormOp : Mt_ModelOp<"rms_norm"> {
   let summary = "root-mean-square normalisation over the last dimension";
   let description = [{
     `x / sqrt(mean(x^2) + epsilon) * weight` (Zhang and Sennrich 2019). The last
@@ -428,8 +427,7 @@ def Mt_RmsNormOp : Mt_ModelOp<"rms_norm", [], ["getScratchBytes"]> {
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_RmsNormGradInputOp : Mt_GradOp<"rms_norm_grad_input", [],
-    ["getScratchBytes"]> {
+def Mt_RmsNormGradInputOp : Mt_GradOp<"rms_norm_grad_input"> {
   let summary = "gradient of `mt.rms_norm` with respect to x";
   let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$x,
                        Mt_FloatTensor:$weight, F64Attr:$epsilon);
@@ -531,11 +529,12 @@ def Mt_SelectTokenGradOp : Mt_GradOp<"select_token_grad"> {
 }
 
 /// Attention and its gradient: operands by name, since some are optional.
-class Mt_AttentionKind<string mnemonic, list<Trait> traits>
+class Mt_AttentionKind<string mnemonic, list<Trait> traits,
+                       list<string> memory = []>
     : Mt_RuledOp<mnemonic, traits # [AttrSizedOperandSegments,
         DeclareOpInterfaceMethods<GlobalIndexOpInterface>,
         DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>],
-        ["getScratchBytes"]> {
+        memory> {
   let hasVerifier = 1;
 }
 
@@ -576,7 +575,8 @@ def Mt_AttentionOp : Mt_AttentionKind<"attention",
   }];
 }
 
-def Mt_AttentionGradOp : Mt_AttentionKind<"attention_grad", []> {
+def Mt_AttentionGradOp : Mt_AttentionKind<"attention_grad", [],
+    ["getScratchBytes"]> {
   let summary = "gradients of `mt.attention` with respect to q, k and v";
   let description = [{
     Recomputes the weights from the log-sum-exp (Dao et al. 2022). The
@@ -625,8 +625,7 @@ def Mt_RowMaxOp : Mt_ModelOp<"row_max",
 }
 
 def Mt_ExpSumOp : Mt_ModelOp<"exp_sum",
-    [Mt_LossPart, DeclareOpInterfaceMethods<GlobalIndexOpInterface>],
-    ["getScratchBytes"]> {
+    [Mt_LossPart, DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
   let summary = "sum over the first `classes` columns of exp(logits - max)";
   let arguments = (ins Mt_FloatTensor:$logits, Mt_FloatTensor:$max,
                        Optional<Index>:$offset, I64Attr:$classes);
@@ -783,9 +782,43 @@ def Mt_UnitOp : Mt_Op<"unit", [IsolatedFromAbove, RecursiveMemoryEffects,
   }];
 }
 
+def Mt_KernelOp : Mt_Op<"kernel", [IsolatedFromAbove, Pure, SingleBlock,
+    DeclareOpInterfaceMethods<MemoryOpInterface,
+        ["getReusableOperands", "getScratchBytes"]>,
+    DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>]> {
+  let summary = "ops that run as one kernel";
+  let description = [{
+    Its ops run on a few rows at a time, one after the other, so what one hands
+    to the next stays in a cache and has no place in memory. It is isolated, as
+    a unit is. It moves what it takes and what it yields.
+
+    Lifespan: from `mt-form-kernels` on, on local tensors.
+
+    ```mlir
+    %g, %s = mt.kernel (%dy, %x) : (tensor<8x64xf32>, tensor<8x64xf32>) -> (tensor<8x64xf32>, tensor<64xf32>) {
+    ^bb0(%a: tensor<8x64xf32>, %b: tensor<8x64xf32>):
+      %0 = mt.silu_grad %a, %b : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+      %1 = mt.sum_leading %0 : (tensor<8x64xf32>) -> tensor<64xf32>
+      mt.yield %0, %1 : tensor<8x64xf32>, tensor<64xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<AnyType>:$inputs);
+  let results = (outs Variadic<AnyType>:$outputs);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    `(` $inputs `)` `:` functional-type($inputs, $outputs) $body attr-dict
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::Block *getBodyBlock() { return &getBody().front(); }
+    YieldOp getYield();
+  }];
+}
+
 def Mt_YieldOp : Mt_Op<"yield", [Pure, Terminator, ReturnLike,
-                                 HasParent<"UnitOp">]> {
-  let summary = "the results of a unit";
+                                 ParentOneOf<["UnitOp", "KernelOp"]>]> {
+  let summary = "the results of a unit or a kernel";
   let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
 }

@@ -429,6 +429,30 @@ def AccumulateProducts : Pass<"mt-accumulate-products", "::mlir::ModuleOp"> {
   }];
 }
 
+def FormKernels : Pass<"mt-form-kernels", "::mlir::ModuleOp"> {
+  let summary = "ops over the same rows become one kernel";
+  let description = [{
+    Requires phase: local, without units. Ensures the same.
+
+    Norms, activations, residuals, dropout, casts, the loss with its gradient,
+    sums of bias and norm gradients and their accumulation are computed row by
+    row. Those of one unit that take each other's results or read the same rows
+    become an `mt.kernel`, which reads and writes memory once. An op moves up to
+    the kernel that it belongs to, or the kernel down to it, where nothing in
+    between needs it; the order of collectives stays, and nothing moves between
+    forward, recomputation and backward but the loss. Matrix products, attention
+    and ops that move whole tensors stay as they are.
+
+    ```mlir
+    // before
+    %0 = mt.silu_grad %a, %b : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+    %1 = mt.sum_leading %0 : (tensor<8x64xf32>) -> tensor<64xf32>
+    // after
+    %k:2 = mt.kernel(%a, %b) : (tensor<8x64xf32>, tensor<8x64xf32>) -> (tensor<8x64xf32>, tensor<64xf32>) {...}
+    ```
+  }];
+}
+
 def PlanMemory : Pass<"mt-plan-memory", "::mlir::ModuleOp"> {
   let summary = "give every value of an entry its place in memory";
   let description = [{

@@ -32,6 +32,8 @@ void checkScratch(const std::string &op, bool needsScratch = true) {
     manager.addPass(mt::createOutlineKernels());
     manager.addNestedPass<func::FuncOp>(mt::createToLinalg());
     manager.addNestedPass<func::FuncOp>(mt::createBufferizeKernels());
+    manager.addNestedPass<func::FuncOp>(mt::createFuseRows());
+    manager.addNestedPass<func::FuncOp>(mt::createPlaceScratch());
     ASSERT_TRUE(succeeded(manager.run(*module))) << text;
     int64_t planned = 0, used = 0;
     for (auto kernel : module->getOps<func::FuncOp>())
@@ -61,11 +63,13 @@ TEST(Scratch, Norms) {
     checkScratch("(%x: " + rows + ", %w: tensor<40xT>) -> " + rows +
                  " {\n%y = mt." + weights + " %x, %w" + bias + epsilon + rows +
                  ", tensor<40xT>" + biasType + ") -> " + rows +
-                 "\nreturn %y : " + rows + "\n}");
+                 "\nreturn %y : " + rows + "\n}",
+                 /*needsScratch=*/false);
     checkScratch("(%c: " + rows + ", %x: " + rows + ", %w: tensor<40xT>) -> " +
                  rows + " {\n%y = mt." + weights + "_grad_input %c, %x, %w" +
                  epsilon + rows + ", " + rows + ", tensor<40xT>) -> " + rows +
-                 "\nreturn %y : " + rows + "\n}");
+                 "\nreturn %y : " + rows + "\n}",
+                 /*needsScratch=*/false);
     std::string two = hasBias ? "%y, %z" : "%y";
     std::string types =
         hasBias ? "(tensor<40xT>, tensor<40xT>)" : "tensor<40xT>";
@@ -83,7 +87,8 @@ TEST(Scratch, Sums) {
   checkScratch("(%x: " + rows + ", %m: " + scalars + ") -> " + scalars +
                " {\n%y = mt.exp_sum %x, %m {classes = 38 : i64} : (" + rows +
                ", " + scalars + ") -> " + scalars + "\nreturn %y : " + scalars +
-               "\n}");
+                   "\n}",
+               /*needsScratch=*/false);
 }
 
 /// Sums of bf16 only.

@@ -1,4 +1,4 @@
-// RUN: mt-opt %s --mt-bufferize-kernels -verify-diagnostics
+// RUN: mt-opt %s --mt-place-scratch -verify-diagnostics
 
 // A kernel that allocates more than its op says.
 // expected-error @below {{internal error: expected scratch of at most 1024 bytes for 'mt.swish', as planned, found 4096}}

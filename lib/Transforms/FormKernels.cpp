@@ -1,0 +1,258 @@
+//===- FormKernels.cpp - ops that run together, row by row ----------------===//
+
+#include "UnitAttrs.h"
+#include "mt/Transforms/Passes.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mt;
+
+namespace mt {
+#define GEN_PASS_DEF_FORMKERNELS
+#include "mt/Transforms/Passes.h.inc"
+} // namespace mt
+
+#define DEBUG_TYPE "form-kernels"
+
+/// So many kernels before an op are tried for it: what shares its operands
+/// stands close by.
+static constexpr unsigned maxLookBack = 16;
+
+namespace {
+
+/// Ops next to each other in their block.
+struct Run {
+  SmallVector<Operation *> ops;
+  /// What all of them are computed over: the sizes of the rows' dimensions.
+  SmallVector<int64_t> rows;
+
+  bool contains(Operation *op) const { return llvm::is_contained(ops, op); }
+  Operation *getLast() const { return ops.back(); }
+};
+
+/// Moves the ops of one block into kernels.
+class KernelFormer {
+public:
+  explicit KernelFormer(Block &block) : block(block) {}
+
+  void run();
+
+private:
+  bool join(Operation *op, Run &run);
+  bool moveUp(Operation *op, Run &run);
+  bool moveDown(Run &run, Operation *op);
+  bool isAlone(Operation *op) const;
+
+  Block &block;
+  SmallVector<Run> runs;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Which ops
+//===----------------------------------------------------------------------===//
+
+static ArrayRef<int64_t> getShape(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+/// The dimensions of the op's rows, none for a vector; nothing if its kernel
+/// does not compute row by row.
+static std::optional<ArrayRef<int64_t>> getRows(Operation *op) {
+  using Rows = std::optional<ArrayRef<int64_t>>;
+  auto dropColumns = [](Value value) {
+    ArrayRef<int64_t> shape = getShape(value);
+    return shape.empty() ? shape : shape.drop_back();
+  };
+  return llvm::TypeSwitch<Operation *, Rows>(op)
+      .Case<AddOp, MulOp, ScaleOp, CastOp, DropoutOp, GeluOp, GeluGradOp, SiluOp,
+            SiluGradOp, ReluOp, ReluGradOp, TanhOp, TanhGradOp, EmbeddingOp,
+            LayerNormOp, LayerNormGradInputOp, RmsNormOp, RmsNormGradInputOp,
+            ExpSumGradOp, PickGradOp>(
+          [&](auto op) { return dropColumns(op->getResult(0)); })
+      .Case<LayerNormGradWeightOp, RmsNormGradWeightOp>(
+          [&](auto op) { return dropColumns(op.getX()); })
+      .Case<RowMaxOp, ExpSumOp, PickOp>(
+          [&](auto op) { return dropColumns(op.getLogits()); })
+      .Case([&](SumLeadingOp op) {
+        return getShape(op.getResult()).size() == 1 ? dropColumns(op.getX())
+                                                    : Rows();
+      })
+      .Case<TokenLossOp, TokenLossGradOp>(
+          [](auto op) { return Rows(getShape(op.getLabels())); })
+      .Default(Rows());
+}
+
+/// Whether the value has these rows.
+static bool hasRows(Value value, ArrayRef<int64_t> rows) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type && type.getRank() >= int64_t(rows.size()) &&
+         type.getShape().take_front(rows.size()) == rows;
+}
+
+/// Whether the op takes what the run computes, or reads the same rows.
+static bool isRelated(Operation *op, const Run &run) {
+  return llvm::any_of(op->getOperands(), [&](Value operand) {
+    if (Operation *definition = operand.getDefiningOp();
+        definition && run.contains(definition))
+      return true;
+    return hasRows(operand, run.rows) &&
+           llvm::any_of(run.ops, [&](Operation *other) {
+             return llvm::is_contained(other->getOperands(), operand);
+           });
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Runs
+//===----------------------------------------------------------------------===//
+
+bool KernelFormer::isAlone(Operation *op) const {
+  return llvm::none_of(runs, [&](const Run &run) {
+    return run.ops.size() > 1 && run.contains(op);
+  });
+}
+
+/// Moves the op up to the end of the run, if all that it takes is there.
+bool KernelFormer::moveUp(Operation *op, Run &run) {
+  for (Value operand : op->getOperands()) {
+    Operation *definition = operand.getDefiningOp();
+    if (definition && definition != run.getLast() &&
+        !definition->isBeforeInBlock(run.getLast()))
+      return false;
+  }
+  op->moveAfter(run.getLast());
+  run.ops.push_back(op);
+  return true;
+}
+
+/// Moves the run down to the op, and behind it what needs the run and stands
+/// between them. The order of collectives stays.
+bool KernelFormer::moveDown(Run &run, Operation *op) {
+  llvm::SetVector<Operation *> users(run.ops.begin(), run.ops.end());
+  auto takesFromUsers = [&](Operation *other) {
+    return llvm::any_of(other->getOperands(), [&](Value operand) {
+      Operation *definition = operand.getDefiningOp();
+      return definition && users.contains(definition);
+    });
+  };
+  for (Operation *other = run.getLast()->getNextNode(); other != op;
+       other = other->getNextNode())
+    if (takesFromUsers(other)) {
+      if (isa<CollectiveOpInterface>(other) || !isAlone(other))
+        return false;
+      users.insert(other);
+    }
+  ArrayRef<Operation *> displaced =
+      users.getArrayRef().drop_front(run.ops.size());
+  if (llvm::any_of(op->getOperands(), [&](Value operand) {
+        return llvm::is_contained(displaced, operand.getDefiningOp());
+      }))
+    return false;
+  for (Operation *member : run.ops)
+    member->moveBefore(op);
+  Operation *last = op;
+  for (Operation *other : displaced) {
+    other->moveAfter(last);
+    last = other;
+  }
+  run.ops.push_back(op);
+  return true;
+}
+
+bool KernelFormer::join(Operation *op, Run &run) {
+  Operation *last = run.getLast();
+  if (op->getAttr(attr::unit) != last->getAttr(attr::unit))
+    return false;
+  bool isTail = getRows(op)->empty();
+  if ((!isTail && *getRows(op) != ArrayRef(run.rows)) || !isRelated(op, run))
+    return false;
+  // Neither does a forward op wait for its backward, nor is anything computed
+  // again before it is needed. The loss is one kernel with its gradient.
+  bool sameDirection =
+      op->getAttr(attr::direction) == last->getAttr(attr::direction);
+  if (sameDirection && moveUp(op, run))
+    return true;
+  bool isLoss = last->hasTrait<LossPart>();
+  return !isTail && (sameDirection || isLoss) && moveDown(run, op);
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+static void makeKernel(const Run &run) {
+  auto isInside = [&](Operation *op) { return run.contains(op); };
+  llvm::SetVector<Value> inputs, outputs;
+  for (Operation *op : run.ops) {
+    for (Value operand : op->getOperands())
+      if (Operation *definition = operand.getDefiningOp();
+          !definition || !isInside(definition))
+        inputs.insert(operand);
+    for (Value result : op->getResults())
+      if (!llvm::all_of(result.getUsers(), isInside))
+        outputs.insert(result);
+  }
+  Operation *last = run.getLast();
+  OpBuilder builder(last);
+  auto kernel =
+      KernelOp::create(builder, last->getLoc(),
+                       TypeRange(ValueRange(outputs.getArrayRef())),
+                       inputs.getArrayRef());
+  copyUnitAttrs(last, kernel);
+  Block &body = kernel.getBody().emplaceBlock();
+  IRMapping mapping;
+  for (Value input : inputs)
+    mapping.map(input, body.addArgument(input.getType(), input.getLoc()));
+  builder.setInsertionPointToStart(&body);
+  for (Operation *op : run.ops) {
+    Operation *clone = builder.clone(*op, mapping);
+    for (StringRef name : {attr::unit, attr::direction})
+      clone->removeAttr(name);
+  }
+  SmallVector<Value> yielded = llvm::map_to_vector(
+      outputs, [&](Value value) { return mapping.lookup(value); });
+  YieldOp::create(builder, last->getLoc(), yielded);
+  for (auto [output, result] :
+       llvm::zip_equal(outputs.getArrayRef(), kernel.getOutputs()))
+    Value(output).replaceAllUsesWith(result);
+  for (Operation *op : llvm::reverse(run.ops))
+    op->erase();
+}
+
+void KernelFormer::run() {
+  SmallVector<Operation *> ops;
+  for (Operation &op : block)
+    if (getRows(&op))
+      ops.push_back(&op);
+  for (Operation *op : ops) {
+    bool hasJoined = false;
+    for (Run &run : llvm::reverse(
+             MutableArrayRef(runs).take_back(maxLookBack)))
+      if (join(op, run)) {
+        hasJoined = true;
+        break;
+      }
+    if (!hasJoined && !getRows(op)->empty())
+      runs.push_back({{op}, llvm::to_vector(*getRows(op))});
+  }
+  for (const Run &run : runs)
+    if (run.ops.size() > 1)
+      makeKernel(run);
+}
+
+namespace {
+
+struct FormKernels : mt::impl::FormKernelsBase<FormKernels> {
+  void runOnOperation() override {
+    for (auto entry : getOperation().getOps<func::FuncOp>())
+      if (!entry.isDeclaration())
+        KernelFormer(entry.front()).run();
+  }
+};
+
+} // namespace

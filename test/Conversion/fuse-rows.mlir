@@ -1,0 +1,66 @@
+// RUN: mt-opt %s --mt-outline-kernels --mt-to-linalg --mt-bufferize-kernels --mt-fuse-rows=min-points=4096 -split-input-file | FileCheck %s
+
+// Blocks of 4 rows of 512 columns; what belongs to a row holds a block.
+// CHECK-LABEL: func.func private @k_layer_norm_128x512xf32
+// CHECK-NOT: memref.alloc
+// CHECK: scf.forall (%[[TASK:.*]]) in (32)
+// CHECK: memref.alloc() : memref<4xf64>
+// CHECK: %[[FIRST:.*]] = arith.muli %[[TASK]], %c4
+// CHECK: memref.subview %arg1[%[[FIRST]], 0] [4, 512] [1, 1]
+// CHECK-COUNT-5: linalg.generic
+// CHECK: linalg.yield
+// CHECK-NEXT: }
+// CHECK-NEXT: }
+// CHECK-NEXT: return
+func.func @norm(%x: tensor<128x512xf32>, %w: tensor<512xf32>) -> tensor<128x512xf32> {
+  %y = mt.layer_norm %x, %w, %w {epsilon = 1.0e-05 : f64} : (tensor<128x512xf32>, tensor<512xf32>, tensor<512xf32>) -> tensor<128x512xf32>
+  return %y : tensor<128x512xf32>
+}
+
+// -----
+
+// A sum over 2 x 48 rows in 32 parts, added in order after the loop; the vector
+// is converted after that.
+// CHECK-LABEL: func.func private @k_silu_grad_sum_leading
+// CHECK: %[[SUM:.*]] = memref.alloc() {{.*}} : memref<64xf64>
+// CHECK: linalg.fill {{.*}} outs(%[[SUM]]
+// CHECK: %[[PARTS:.*]] = memref.alloc() : memref<32x64xf64>
+// CHECK: scf.forall (%[[TASK:.*]]) in (32)
+// CHECK-NEXT: %[[PART:.*]] = memref.subview %[[PARTS]][%[[TASK]], 0] [1, 64] [1, 1]
+// CHECK: linalg.fill {{.*}} outs(%[[PART]]
+// CHECK: arith.remui
+// CHECK: arith.divui
+// CHECK: linalg.generic
+// CHECK: linalg.generic {{.*}} outs(%[[PART]]
+// CHECK: linalg.generic {{.*}}["reduction", "parallel"]} ins(%[[PARTS]] : {{.*}}) outs(%[[SUM]] :
+// CHECK: linalg.generic {{.*}} ins(%[[SUM]]
+func.func @sums(%x: tensor<2x48x64xf32>, %y: tensor<2x48x64xf32>) -> (tensor<2x48x64xf32>, tensor<64xf32>) {
+  %z:2 = mt.kernel (%x, %y) : (tensor<2x48x64xf32>, tensor<2x48x64xf32>) -> (tensor<2x48x64xf32>, tensor<64xf32>) {
+  ^bb0(%a: tensor<2x48x64xf32>, %b: tensor<2x48x64xf32>):
+    %0 = mt.silu_grad %a, %b : (tensor<2x48x64xf32>, tensor<2x48x64xf32>) -> tensor<2x48x64xf32>
+    %1 = mt.sum_leading %0 : (tensor<2x48x64xf32>) -> tensor<64xf32>
+    mt.yield %0, %1 : tensor<2x48x64xf32>, tensor<64xf32>
+  }
+  return %z#0, %z#1 : tensor<2x48x64xf32>, tensor<64xf32>
+}
+
+// -----
+
+// A small kernel has no tasks.
+// CHECK-LABEL: func.func private @k_rms_norm_4x8xf32
+// CHECK-NOT: scf.forall
+// CHECK: scf.for
+func.func @small(%x: tensor<4x8xf32>, %w: tensor<8xf32>) -> tensor<4x8xf32> {
+  %y = mt.rms_norm %x, %w {epsilon = 1.0e-05 : f64} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+
+// -----
+
+// A product of matrices is not computed row by row.
+// CHECK-LABEL: func.func private @k_linear
+// CHECK-NOT: scf.for
+func.func @product(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %y = mt.linear %x, %w : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %y : tensor<64x64xf32>
+}
