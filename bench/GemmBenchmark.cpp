@@ -24,12 +24,12 @@ using namespace mt::runtime;
 
 namespace {
 
-struct Shape {
+struct ProductShape {
   int64_t m, n, k;
   const char *forms;
 };
 
-constexpr Shape shapes[] = {
+constexpr ProductShape shapes[] = {
     {2048, 384, 384, "nt"},  {2048, 384, 384, "nn"},  {2048, 1152, 384, "nt"},
     {2048, 1536, 384, "nt"}, {2048, 384, 1536, "nt"}, {2048, 384, 1536, "nn"},
     {384, 384, 2048, "tn"},  {1536, 384, 2048, "tn"}, {384, 1536, 2048, "tn"},
@@ -42,7 +42,7 @@ constexpr Shape shapes[] = {
 /// The operands of one shape.
 class Product {
 public:
-  explicit Product(const Shape &shape)
+  explicit Product(const ProductShape &shape)
       : shape(shape), transA(shape.forms[0] == 't'),
         transB(shape.forms[1] == 't'), a(size_t(shape.m * shape.k), 0.5f),
         b(size_t(shape.k * shape.n), 0.25f), c(size_t(shape.m * shape.n)) {}
@@ -68,7 +68,7 @@ public:
   }
 
 private:
-  Shape shape;
+  ProductShape shape;
   bool transA, transB;
   std::vector<float> a, b, c;
 };
@@ -82,7 +82,7 @@ double secondsOf(const std::function<void()> &call, int64_t calls) {
   return time.count() / double(calls);
 }
 
-void printRow(const Shape &shape, int rounds, const Blas &openBlas,
+void printRow(const ProductShape &shape, int rounds, const Blas &openBlas,
               const Blas &oneDnn, ThreadPool &pool) {
   Product product(shape);
   std::array<std::function<void()>, 4> ways;
@@ -118,6 +118,6 @@ int main(int argc, char **argv) {
   ThreadPool pool(2);
   std::printf("%6s %6s %6s     %8s %8s  %7s %8s %8s\n", "m", "n", "k",
               "OpenBLAS", "oneDNN", "tiles", "mt", "mt 2");
-  for (const Shape &shape : shapes)
+  for (const ProductShape &shape : shapes)
     printRow(shape, rounds, openBlas, oneDnn, pool);
 }

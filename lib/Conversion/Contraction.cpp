@@ -13,17 +13,39 @@ ContractionLoop::Kind ContractionLoop::getKind() const {
   return strides[0] ? Row : Column;
 }
 
+/// The block argument that is a factor, bf16 widened.
+static Value getFactor(Value value) {
+  auto widened = value.getDefiningOp<arith::ExtFOp>();
+  return widened && widened.getIn().getType().isBF16() ? widened.getIn()
+                                                       : value;
+}
+
 /// Whether the body is `out + lhs * rhs`.
 static bool isSumOfProducts(linalg::GenericOp op) {
   Block *body = op.getBody();
   auto yield = cast<linalg::YieldOp>(body->getTerminator());
   auto add = yield.getOperand(0).getDefiningOp<arith::AddFOp>();
-  if (!add || std::distance(body->begin(), body->end()) != 3)
+  if (!add)
     return false;
   auto product = add.getRhs().getDefiningOp<arith::MulFOp>();
   return product && add.getLhs() == body->getArgument(2) &&
-         product.getLhs() == body->getArgument(0) &&
-         product.getRhs() == body->getArgument(1);
+         getFactor(product.getLhs()) == body->getArgument(0) &&
+         getFactor(product.getRhs()) == body->getArgument(1);
+}
+
+std::optional<StringRef> mt::getGemmName(linalg::GenericOp op) {
+  auto getElement = [&](unsigned operand) -> Type {
+    auto type = dyn_cast<MemRefType>(op->getOperand(operand).getType());
+    return type ? type.getElementType() : Type();
+  };
+  Type lhs = getElement(0), rhs = getElement(1), sum = getElement(2);
+  if (!sum || lhs != rhs)
+    return std::nullopt;
+  if (lhs.isBF16() && sum.isF32())
+    return "mt_gemm_bf16";
+  if (lhs != sum || !(sum.isF32() || sum.isF64()))
+    return std::nullopt;
+  return sum.isF32() ? "mt_gemm_f32" : "mt_gemm_f64";
 }
 
 FailureOr<SmallVector<ContractionLoop>>
@@ -31,13 +53,13 @@ mt::getContractionLoops(linalg::GenericOp op) {
   if (!op.hasPureBufferSemantics() || op.getNumDpsInputs() != 2 ||
       op.getNumDpsInits() != 1 || !isSumOfProducts(op))
     return failure();
+  if (!getGemmName(op))
+    return failure();
   SmallVector<ContractionLoop> loops;
   for (int64_t size : op.getStaticLoopRanges())
     loops.emplace_back().size = size;
   for (OpOperand &operand : op->getOpOperands()) {
     auto type = cast<MemRefType>(operand.get().getType());
-    if (!type.getElementType().isF32() && !type.getElementType().isF64())
-      return failure();
     SmallVector<int64_t> strides;
     int64_t offset;
     if (failed(type.getStridesAndOffset(strides, offset)) ||

@@ -38,8 +38,12 @@ struct ContractionCall {
   llvm::SmallVector<ContractionLoop> outer;
 };
 
-/// The loops of an op that sums products of two memrefs of f32 or f64; fails
-/// for any other op.
+/// The function for products of the op's types: of f32, f64, or of bf16 summed
+/// in f32; none for others.
+std::optional<llvm::StringRef> getGemmName(mlir::linalg::GenericOp op);
+
+/// The loops of an op that sums products of two memrefs, of types that there is
+/// a function for; fails for any other op.
 mlir::FailureOr<llvm::SmallVector<ContractionLoop>>
 getContractionLoops(mlir::linalg::GenericOp op);
 

@@ -110,9 +110,6 @@ Value CallBuilder::getAccumulate(bool addsToOutput, ValueRange indices) {
 }
 
 void CallBuilder::buildCall(bool addsToOutput, ValueRange indices) {
-  auto type = cast<MemRefType>(op->getOperand(0).getType());
-  StringRef name =
-      type.getElementType().isF32() ? "mt_gemm_f32" : "mt_gemm_f64";
   SmallVector<Value> arguments{rankContext};
   for (int64_t size : {call.batch[0].size, call.batch[1].size, call.m.size,
                        call.n.size, call.k.size})
@@ -128,7 +125,8 @@ void CallBuilder::buildCall(bool addsToOutput, ValueRange indices) {
   }
   arguments.push_back(getAccumulate(addsToOutput, indices));
   func::CallOp::create(
-      b, declareRuntimeAsFunc(op->getParentOfType<ModuleOp>(), name),
+      b,
+      declareRuntimeAsFunc(op->getParentOfType<ModuleOp>(), *getGemmName(op)),
       arguments);
 }
 

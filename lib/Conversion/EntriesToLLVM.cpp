@@ -1,6 +1,7 @@
 //===- EntriesToLLVM.cpp - entries as functions of the runtime ------------===//
 
 #include "CollectiveCalls.h"
+#include "LaunchedKernels.h"
 #include "RuntimeFunctions.h"
 #include "mt/Conversion/Passes.h"
 #include "mt/IR/Mt.h"
@@ -26,9 +27,10 @@ namespace {
 /// Builds the LLVM function of one entry.
 class EntryBuilder {
 public:
-  EntryBuilder(func::FuncOp entry, const StepCollectives &step)
+  EntryBuilder(func::FuncOp entry, const StepCollectives &step,
+               const LaunchedKernels &kernels)
       : entry(entry), module(entry->getParentOfType<ModuleOp>()), step(step),
-        b(entry.getLoc(), entry),
+        kernels(kernels), b(entry.getLoc(), entry),
         pointerType(LLVM::LLVMPointerType::get(entry.getContext())) {}
 
   LogicalResult build();
@@ -37,6 +39,7 @@ private:
   void buildPrologue();
   void buildOffset(ShardOffsetOp op);
   LogicalResult buildOp(Operation *op);
+  void enter(int64_t kernel);
   void buildLaunch(LaunchOp op);
   void buildCollective(CollectiveOpInterface op);
   void buildWait(WaitOp op);
@@ -50,6 +53,7 @@ private:
   func::FuncOp entry;
   ModuleOp module;
   const StepCollectives &step;
+  const LaunchedKernels &kernels;
   ImplicitLocOpBuilder b;
   Type pointerType;
   LLVM::LLVMFuncOp function;
@@ -58,6 +62,8 @@ private:
   std::optional<CollectiveCallBuilder> calls;
   /// Tensors as pointers, indices as i64.
   IRMapping values;
+  /// Whether the time that passes is a kernel's.
+  bool isInKernel = false;
 };
 
 } // namespace
@@ -121,8 +127,19 @@ void EntryBuilder::mapResults(Operation *op) {
     values.map(result, address);
 }
 
+/// From here on time is the kernel's; -1: none's.
+void EntryBuilder::enter(int64_t kernel) {
+  if (kernel < 0 && !isInKernel)
+    return;
+  isInKernel = kernel >= 0;
+  Value number = LLVM::ConstantOp::create(b, b.getI64IntegerAttr(kernel));
+  LLVM::CallOp::create(b, declareRuntime(module, "mt_enter"),
+                       ValueRange{function.getArgument(0), number});
+}
+
 void EntryBuilder::buildLaunch(LaunchOp op) {
   mapResults(op);
+  enter(kernels.getNumber(op));
   SmallVector<Value> arguments{function.getArgument(0)};
   for (Value input : op.getInputs())
     arguments.push_back(values.lookup(input));
@@ -138,6 +155,7 @@ void EntryBuilder::buildLaunch(LaunchOp op) {
 /// After the call the entry goes on in a new block, if all is well.
 void EntryBuilder::buildCollective(CollectiveOpInterface op) {
   mapResults(op);
+  enter(-1);
   SmallVector<Value> inputs, outputs;
   for (Value input : op->getOperands())
     inputs.push_back(values.lookup(input));
@@ -149,6 +167,7 @@ void EntryBuilder::buildCollective(CollectiveOpInterface op) {
 /// The results are what the collective made.
 void EntryBuilder::buildWait(WaitOp op) {
   mapResults(op);
+  enter(-1);
   goOnIfWell(calls->buildWait(op.getStarted()));
 }
 
@@ -170,6 +189,7 @@ void EntryBuilder::buildCopy(Value target, Value source, Type type) {
 }
 
 void EntryBuilder::buildReturn(Operation *op) {
+  enter(-1);
   for (auto [value, place] : llvm::zip_equal(
            op->getOperands(), op->getAttrOfType<ArrayAttr>(mt::attr::places))) {
     Value target = getAddress(place), source = values.lookup(value);
@@ -250,16 +270,18 @@ namespace {
 struct EntriesToLLVM : mt::impl::EntriesToLLVMBase<EntriesToLLVM> {
   void runOnOperation() override {
     StepCollectives step(getOperation());
+    LaunchedKernels kernels(getOperation());
     for (auto function :
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
-      if (isEntry(function) && failed(EntryBuilder(function, step).build()))
+      if (isEntry(function) && failed(EntryBuilder(function, step, kernels).build()))
         return signalPassFailure();
     // What described the program before; LLVM does not know it.
     for (StringRef name : {"mt.mesh", "mt.model"})
       getOperation()->removeAttr(name);
     for (auto function : getOperation().getOps<LLVM::LLVMFuncOp>()) {
-      function->removeAttr(host::attr::kernel);
-      function->removeAttr(host::attr::scratchBytes);
+      for (StringRef name : {host::attr::kernel, host::attr::scratchBytes,
+                             host::attr::flops, host::attr::bytes})
+        function->removeAttr(name);
     }
   }
 };

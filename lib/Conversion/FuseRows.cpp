@@ -12,7 +12,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Contraction.h"
 #include "mt/Conversion/Passes.h"
 #include "mt/IR/Mt.h"
 
@@ -91,6 +90,7 @@ private:
   Value cut(ImplicitLocOpBuilder &b, Value memory, AffineMap map,
             ArrayRef<OpFoldResult> offsets);
   void makeLocal(ImplicitLocOpBuilder &b);
+  void loadFromBlock(linalg::LinalgOp op);
   void addUp(ImplicitLocOpBuilder &b);
 
   SmallVector<int64_t> rows;
@@ -162,9 +162,12 @@ static bool isSum(linalg::LinalgOp op) {
   return true;
 }
 
-static bool isContraction(linalg::LinalgOp op) {
-  auto generic = dyn_cast<linalg::GenericOp>(op.getOperation());
-  return generic && succeeded(getContractionLoops(generic));
+/// Whether the op computes more points than any operand has elements: it is a
+/// product of matrices, not done row by row.
+static bool isProduct(linalg::LinalgOp op) {
+  return llvm::none_of(op.getIndexingMapsArray(), [&](AffineMap map) {
+    return map.getNumResults() == op.getNumLoops();
+  });
 }
 
 /// What the op touches, if a loop over rows can hold it.
@@ -174,7 +177,7 @@ RowGroup::analyze(linalg::LinalgOp op) const {
   if (op.hasDynamicShape() || op.getNumLoops() < numRows ||
       ArrayRef(op.getStaticLoopRanges()).take_front(numRows) !=
           ArrayRef(rows) ||
-      isContraction(op))
+      isProduct(op))
     return std::nullopt;
   SmallVector<utils::IteratorType> iterators = op.getIteratorTypesArray();
   if (!llvm::all_equal(ArrayRef(iterators).take_front(numRows)) ||
@@ -351,7 +354,10 @@ void RowGroup::makeLocal(ImplicitLocOpBuilder &b) {
     if (!allocation || access.kind != Access::Rows ||
         local.contains(access.memory) ||
         !llvm::all_of(allocation->getUsers(), [&](Operation *user) {
-          return llvm::is_contained(ops, user);
+          auto load = dyn_cast<memref::LoadOp>(user);
+          return llvm::is_contained(ops, user) ||
+                 (load && llvm::is_contained(ops, load->getParentOp()) &&
+                  loadsOwnRow(load, rows.size()));
         }))
       continue;
     MemRefType type = allocation.getType();
@@ -362,6 +368,24 @@ void RowGroup::makeLocal(ImplicitLocOpBuilder &b) {
               memref::AllocOp::create(
                   b, MemRefType::get(shape, type.getElementType()))
                   .getResult());
+  }
+}
+
+/// Makes the body's loads from memory that holds a block count rows from the
+/// block's first.
+void RowGroup::loadFromBlock(linalg::LinalgOp op) {
+  for (memref::LoadOp load : getLoads(op)) {
+    Value part = local.lookupOrNull(load.getMemRef());
+    if (!part)
+      continue;
+    OpBuilder builder(load);
+    SmallVector<Value> indices(load.getIndices());
+    for (unsigned dim = 0; dim < rows.size(); ++dim)
+      indices[dim] = linalg::IndexOp::create(builder, load.getLoc(), dim);
+    load.replaceAllUsesWith(
+        memref::LoadOp::create(builder, load.getLoc(), part, indices)
+            .getResult());
+    load.erase();
   }
 }
 
@@ -377,6 +401,7 @@ void RowGroup::buildBlock(ImplicitLocOpBuilder &b, Value block) {
     SmallVector<OpFoldResult> starts(op.getNumLoops(), b.getIndexAttr(0));
     llvm::copy(rowOffsets, starts.begin());
     linalg::offsetIndices(b, clone, starts);
+    loadFromBlock(clone);
   }
 }
 
@@ -522,7 +547,7 @@ static SmallVector<linalg::LinalgOp> getRun(Block::iterator first,
 static SmallVector<int64_t> findRows(ArrayRef<linalg::LinalgOp> run) {
   SmallVector<int64_t> rows;
   for (linalg::LinalgOp op : run) {
-    if (op.hasDynamicShape() || isContraction(op) ||
+    if (op.hasDynamicShape() || isProduct(op) ||
         op.getNumLoops() <= rows.size() + 1)
       continue;
     rows = op.getStaticLoopRanges();

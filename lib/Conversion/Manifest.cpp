@@ -2,6 +2,7 @@
 
 #include "Manifest.h"
 
+#include "LaunchedKernels.h"
 #include "StepCollectives.h"
 #include "mt/Conversion/Passes.h"
 #include "mt/abi.h"
@@ -53,6 +54,7 @@ private:
   Array describeCollectives();
   Object describeCollective(CollectiveOpInterface op, int64_t id);
   Array describeGroups();
+  Array describeKernels();
 
   ModuleOp module;
   StringRef target;
@@ -338,6 +340,36 @@ Array ManifestBuilder::describeGroups() {
   return array;
 }
 
+/// What each kernel computes, and how often in a step.
+Array ManifestBuilder::describeKernels() {
+  Array array;
+  LaunchedKernels kernels(module);
+  for (ArrayRef<host::LaunchOp> launches : kernels.getLaunches()) {
+    host::LaunchOp first = launches.front();
+    StringRef name = first.getKernel();
+    auto kernel = module.lookupSymbol<func::FuncOp>(name);
+    SmallVector<StringRef> names;
+    host::getKernelOp(kernel).split(names, '+');
+    Array ops;
+    for (StringRef op : names)
+      ops.push_back(op);
+    auto getNumber = [&](StringRef attribute) {
+      auto value = kernel->getAttrOfType<IntegerAttr>(attribute);
+      return value ? value.getInt() : 0;
+    };
+    int64_t executions = 0;
+    for (host::LaunchOp launch : launches)
+      executions +=
+          getExecutions(module, launch->getParentOfType<func::FuncOp>());
+    array.push_back(Object{{"name", name},
+                           {"ops", std::move(ops)},
+                           {"flops", getNumber(host::attr::flops)},
+                           {"bytes", getNumber(host::attr::bytes)},
+                           {"executions", executions}});
+  }
+  return array;
+}
+
 FailureOr<json::Value> ManifestBuilder::build() {
   for (auto entry : module.getOps<func::FuncOp>())
     if (host::isEntry(entry))
@@ -365,6 +397,7 @@ FailureOr<json::Value> ManifestBuilder::build() {
              {"parameters", std::move(*parameters)},
              {"buffers", std::move(*bufferList)},
              {"entries", std::move(entries)},
+             {"kernels", describeKernels()},
              {"collectives", describeCollectives()}});
 }
 

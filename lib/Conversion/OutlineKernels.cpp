@@ -173,6 +173,12 @@ func::FuncOp KernelTable::create(Operation *op) {
                   builder.getStringAttr(llvm::join(names, "+")));
   if (int64_t bytes = getScratchBytes(op))
     kernel->setAttr(host::attr::scratchBytes, builder.getI64IntegerAttr(bytes));
+  if (auto cost = dyn_cast<CostOpInterface>(op)) {
+    kernel->setAttr(host::attr::flops,
+                    builder.getI64IntegerAttr(cost.getFlops()));
+    kernel->setAttr(host::attr::bytes,
+                    builder.getI64IntegerAttr(cost.getBytes()));
+  }
   // No two arguments are the same memory: a result that takes over an operand
   // is one argument.
   for (auto [index, type] : llvm::enumerate(arguments))

@@ -69,6 +69,18 @@ SmallVector<unsigned> AddProductOp::getReusableOperands(unsigned) {
   return operands;
 }
 
+/// Where an op of a kernel is computed at the latest: inside the one op that
+/// reads its result.
+static Operation *getLatestPlace(Operation *op) {
+  while (op->getNumResults() == 1 && op->getResult(0).hasOneUse()) {
+    Operation *user = *op->getResult(0).getUsers().begin();
+    if (isa<YieldOp>(user))
+      break;
+    op = user;
+  }
+  return op;
+}
+
 /// What one op of the kernel takes over, if no op reads it later. A result of
 /// an op in between that only the next op takes over needs no memory: both are
 /// one loop.
@@ -91,7 +103,7 @@ SmallVector<unsigned> KernelOp::getReusableOperands(unsigned result) {
       }
       bool isLast = llvm::all_of(argument.getUses(), [&](OpOperand &use) {
         return (use.getOwner() == memory && use.getOperandNumber() == operand) ||
-               use.getOwner()->isBeforeInBlock(memory);
+               getLatestPlace(use.getOwner())->isBeforeInBlock(memory);
       });
       if (isLast && !llvm::is_contained(operands, argument.getArgNumber()))
         operands.push_back(argument.getArgNumber());

@@ -211,6 +211,12 @@ CollectiveInfo parseCollective(const JsonNode &node, size_t index,
   return info;
 }
 
+KernelInfo parseKernel(const JsonNode &node) {
+  return {node["name"].string(), node["ops"].strings(),
+          node["flops"].integer(0), node["bytes"].integer(0),
+          node["executions"].integer(0)};
+}
+
 } // namespace
 
 std::string CollectiveInfo::axesText() const {
@@ -271,6 +277,9 @@ Manifest mt::runtime::parseManifest(const nlohmann::json &value,
   for (size_t i = 0; i < collectives.size(); ++i)
     manifest.collectives.push_back(
         parseCollective(collectives.at(i), i, groups.size()));
+  JsonNode kernels = root["kernels"];
+  for (size_t i = 0; i < kernels.size(); ++i)
+    manifest.kernels.push_back(parseKernel(kernels.at(i)));
   checkManifest(manifest, where);
   return manifest;
 }

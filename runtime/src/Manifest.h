@@ -113,6 +113,16 @@ struct CollectiveInfo {
   std::string axesText() const;
 };
 
+/// A function of the step, launched by its entries. Operations and bytes are
+/// those of one launch.
+struct KernelInfo {
+  std::string name;
+  std::vector<std::string> ops;
+  int64_t flops, bytes;
+  /// In one step.
+  int64_t executions;
+};
+
 struct Manifest {
   std::string target;
   Mesh mesh;
@@ -126,6 +136,7 @@ struct Manifest {
   std::vector<Buffer> buffers;
   Entry microbatch, update;
   std::vector<CollectiveInfo> collectives;
+  std::vector<KernelInfo> kernels;
 
   /// The buffer of a role that has at most one; -1: none.
   int64_t only(Role role) const;

@@ -1,5 +1,7 @@
 //===- RankProgram.cpp - what one rank does from start to end -------------===//
 
+#include "KernelClock.h"
+#include "KernelTable.h"
 #include "MemoryCheck.h"
 #include "RankCommunicator.h"
 #include "comm/Guarded.h"
@@ -33,7 +35,9 @@ public:
       : job(job), manifest(job.manifest), rank(communicator.rank()),
         recorder(recorder), communicator(communicator),
         memory(job.memory[size_t(rank)]),
-        pool(job.threads), context{&communicator, &pool} {}
+        pool(job.threads), kernels(manifest.kernels.size()),
+        context{&communicator, &pool,
+                job.options.kernels ? &kernels : nullptr} {}
 
   void run();
 
@@ -54,6 +58,7 @@ private:
   void save(int64_t steps);
   void trace();
   void account();
+  void reportKernels();
   void checkMemory();
   double readScalar(Role role) const;
   double globalTokens();
@@ -74,6 +79,10 @@ private:
   /// Allocated.
   int64_t arenaBytes = 0;
   ThreadPool pool;
+  KernelClock kernels;
+  /// Of the steps that `kernels` has counted.
+  double countedSeconds = 0;
+  int64_t countedSteps = 0;
   mt_context context;
 };
 
@@ -283,6 +292,12 @@ void RankProgram::account() {
     reportAccount(job, account);
 }
 
+void RankProgram::reportKernels() {
+  if (rank == 0 && countedSteps > 0)
+    printKernels(*job.options.progress, manifest, kernels.seconds(),
+                 countedSteps, countedSeconds, pool);
+}
+
 /// Rank 0 learns what all have used, and says so.
 void RankProgram::checkMemory() {
   MemoryUse use{touchedBytes(memory.arena.get(), arenaBytes),
@@ -310,12 +325,21 @@ void RankProgram::run() {
     StepResult result = trainStep(step);
     if (rank == 0)
       report(step, result);
+    // The first step touches its memory for the first time.
+    if (step == job.start.step && step + 1 < job.options.steps) {
+      kernels.reset();
+    } else {
+      countedSeconds += result.seconds;
+      ++countedSteps;
+    }
     if (job.trace)
       trace();
     save(step + 1);
   }
   if (job.options.collectives)
     account();
+  if (job.options.kernels)
+    reportKernels();
   if (job.options.checkMemory)
     checkMemory();
   communicator.barrier("the end", 0, /*timed=*/false);

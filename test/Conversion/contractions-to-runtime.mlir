@@ -35,10 +35,11 @@ func.func @grouped(%g: tensor<2x5x4x3xf64>, %k: tensor<2x5x2x3xf64>, %l: tensor<
 
 // -----
 
-// bf16 has no product yet: it stays a loop.
+// bf16 is summed in f32, then rounded.
 // CHECK-LABEL: func.func private @k_linear_3x5xbf16
-// CHECK-NOT: mt_gemm
+// CHECK: call @mt_gemm_bf16({{.*}}, %c0_i32)
 // CHECK: linalg.generic
+// CHECK: arith.truncf
 func.func @narrow(%x: tensor<3x7xbf16>, %w: tensor<5x7xbf16>) -> tensor<3x5xbf16> {
   %y = mt.linear %x, %w : (tensor<3x7xbf16>, tensor<5x7xbf16>) -> tensor<3x5xbf16>
   return %y : tensor<3x5xbf16>

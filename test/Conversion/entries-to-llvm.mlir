@@ -1,7 +1,7 @@
 // RUN: mt-opt %s --mt-plan-memory --mt-host-pipeline | FileCheck %s
 #mesh = #mt.mesh<dp = 2, tp = 2>
 
-// CHECK-DAG: llvm.mlir.global external constant @mt_abi_version(3 : i32)
+// CHECK-DAG: llvm.mlir.global external constant @mt_abi_version(4 : i32)
 // CHECK-DAG: llvm.mlir.global external constant @mt_manifest
 // CHECK-DAG: llvm.mlir.global private constant @sizes_4(
 // CHECK-DAG: llvm.func @mt_all_reduce(!llvm.ptr, i64, i32, i64, i32, i32, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
@@ -9,7 +9,9 @@
 // CHECK-LABEL: llvm.func @mt_f
 // CHECK-SAME: (%[[CONTEXT:.*]]: !llvm.ptr, %[[BUFFERS:.*]]: !llvm.ptr, %[[ARENA:.*]]: !llvm.ptr) -> i32
 // CHECK: llvm.call @mt_group_index(%[[CONTEXT]]
-// CHECK: llvm.call @k_local_slice_4xf32
+// CHECK: llvm.call @mt_enter(%[[CONTEXT]], %
+// CHECK-NEXT: llvm.call @k_local_slice_4xf32
+// CHECK: llvm.call @mt_enter(%[[CONTEXT]], %
 // CHECK: %[[STATUS:.*]] = llvm.call @mt_all_reduce(%[[CONTEXT]]
 // CHECK: %[[ENDS:.*]] = llvm.icmp "ne" %[[STATUS]]
 // CHECK: llvm.cond_br %[[ENDS]], ^[[EXIT:.*]](%[[STATUS]] : i32), ^[[NEXT:.*]]

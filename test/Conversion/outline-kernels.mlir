@@ -36,7 +36,34 @@ func.func @planned(%x: tensor<2x8xf32>) -> tensor<2x4x2xf32> {
   return %c : tensor<2x4x2xf32>
 }
 
-// CHECK: func.func private @k_scale_8xf32(%[[CONTEXT:.*]]: !llvm.ptr, %[[IN:.*]]: memref<8xf32> {llvm.noalias}, %[[OUT:.*]]: memref<8xf32> {llvm.noalias}) attributes {mt_host.kernel = "mt.scale"}
+// The ops of an mt.kernel are a kernel; equal ones are one.
+// CHECK-LABEL: func.func @kernels
+// CHECK: mt_host.launch @k_silu_mul_8xf32(%arg0, %arg1)
+// CHECK: mt_host.launch @k_silu_mul_8xf32(%arg1, %arg0)
+// CHECK: mt_host.launch @k_silu_mul_8xf32_{{[0-9]+}}(%arg0, %arg1)
+func.func @kernels(%x: tensor<8xf32>, %y: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+  %0 = mt.kernel (%x, %y) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%a: tensor<8xf32>, %b: tensor<8xf32>):
+    %s = mt.silu %a : (tensor<8xf32>) -> tensor<8xf32>
+    %m = mt.mul %s, %b : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    mt.yield %m : tensor<8xf32>
+  }
+  %1 = mt.kernel (%y, %x) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%a: tensor<8xf32>, %b: tensor<8xf32>):
+    %s = mt.silu %a : (tensor<8xf32>) -> tensor<8xf32>
+    %m = mt.mul %s, %b : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    mt.yield %m : tensor<8xf32>
+  }
+  %2 = mt.kernel (%x, %y) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%a: tensor<8xf32>, %b: tensor<8xf32>):
+    %s = mt.silu %a : (tensor<8xf32>) -> tensor<8xf32>
+    %m = mt.mul %s, %a : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    mt.yield %m : tensor<8xf32>
+  }
+  return %0, %1, %2 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+}
+
+// CHECK: func.func private @k_scale_8xf32(%[[CONTEXT:.*]]: !llvm.ptr, %[[IN:.*]]: memref<8xf32> {llvm.noalias}, %[[OUT:.*]]: memref<8xf32> {llvm.noalias}) attributes {mt_host.bytes = 64 : i64, mt_host.flops = 8 : i64, mt_host.kernel = "mt.scale"}
 // CHECK-NEXT: %[[T:.*]] = bufferization.to_tensor %[[IN]] restrict
 // CHECK-NEXT: %[[R:.*]] = mt.scale %[[T]] {factor = 2.000000e+00 : f64}
 // CHECK-NEXT: bufferization.materialize_in_destination %[[R]] in restrict writable %[[OUT]]
@@ -46,3 +73,8 @@ func.func @planned(%x: tensor<2x8xf32>) -> tensor<2x4x2xf32> {
 // CHECK-NEXT: %[[T:.*]] = bufferization.to_tensor %[[INOUT]] restrict
 // CHECK-NEXT: %[[R:.*]] = mt.scale %[[T]]
 // CHECK-NEXT: bufferization.materialize_in_destination %[[R]] in writable %[[INOUT]]
+
+// CHECK: func.func private @k_silu_mul_8xf32(
+// CHECK-SAME: attributes {mt_host.bytes = 96 : i64, mt_host.flops = 16 : i64, mt_host.kernel = "mt.silu+mt.mul"}
+// CHECK: %[[S:.*]] = mt.silu
+// CHECK-NEXT: mt.mul %[[S]]

@@ -21,7 +21,7 @@ func.func @yields_too_little(%x: tensor<8xf32>) {
 // -----
 
 func.func @yield_outside(%x: tensor<8xf32>) {
-  // expected-error @+1 {{expects parent op 'mt.unit'}}
+  // expected-error @+1 {{expects parent op to be one of 'mt.unit, mt.kernel'}}
   mt.yield %x : tensor<8xf32>
 }
 

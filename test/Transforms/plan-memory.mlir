@@ -71,11 +71,11 @@ func.func @swapped(%a: tensor<4xf32>, %b: tensor<4xf32>)
 
 // -----
 
-// Row statistics: 3 sums of 8 bytes and 2 numbers of 4 a row.
+// 32 parts of the sums of 8 columns, of 8 bytes.
 // CHECK-LABEL: func.func @scratch
-// CHECK-SAME: mt.arena_bytes = 3392 : i64
-// CHECK: mt.layer_norm {{.*}} mt.scratch = #mt.arena<0>
-func.func @scratch(%x: tensor<100x8xf32>, %w: tensor<8xf32>) -> tensor<100x8xf32> {
-  %y = mt.layer_norm %x, %w, %w {epsilon = 1.0e-05 : f64} : (tensor<100x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<100x8xf32>
-  return %y : tensor<100x8xf32>
+// CHECK-SAME: mt.arena_bytes = 2048 : i64
+// CHECK: mt.sum_leading {{.*}} mt.scratch = #mt.arena<0>
+func.func @scratch(%x: tensor<100x8xf32>) -> tensor<8xf32> {
+  %y = mt.sum_leading %x : (tensor<100x8xf32>) -> tensor<8xf32>
+  return %y : tensor<8xf32>
 }

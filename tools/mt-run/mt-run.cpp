@@ -172,6 +172,9 @@ void declare(CLI::App &app, JobOptions &options, Flags &flags) {
                  "write the first step's gradients as safetensors");
   app.add_option("--trace", options.trace,
                  "write a timeline of all ranks, for Chrome or Perfetto");
+  app.add_flag("--kernels", options.kernels,
+               "at the end, print what each kernel of a step took, with its "
+               "operations and bytes a second");
   app.add_flag("--collectives", options.collectives,
                "at the end, print bytes and time of all collectives, beside "
                "the bytes predicted");

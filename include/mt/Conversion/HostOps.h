@@ -23,6 +23,8 @@ namespace mt::host {
 namespace attr {
 inline constexpr llvm::StringLiteral kernel = "mt_host.kernel";
 inline constexpr llvm::StringLiteral scratchBytes = "mt_host.scratch_bytes";
+inline constexpr llvm::StringLiteral flops = "mt_host.flops";
+inline constexpr llvm::StringLiteral bytes = "mt_host.bytes";
 } // namespace attr
 
 inline bool isKernel(mlir::Operation *op) { return op->hasAttr(attr::kernel); }

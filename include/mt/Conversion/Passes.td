@@ -204,12 +204,12 @@ def PlaceScratch : Pass<"mt-place-scratch", "::mlir::func::FuncOp"> {
 
 def ContractionsToRuntime
     : Pass<"mt-contractions-to-runtime", "::mlir::ModuleOp"> {
-  let summary = "matrix products become calls of mt_gemm_f32 and mt_gemm_f64";
+  let summary = "matrix products become calls of mt_gemm";
   let description = [{
     Requires: kernels on memrefs.
 
-    A `linalg.generic` that sums products of two f32 or f64 memrefs is called
-    as a batched product. Dimensions that lie next to each other in memory are
+    A `linalg.generic` that sums products of two f32 or f64 memrefs, or in f32
+    those of two bf16 memrefs, is called as a batched product. Dimensions that lie next to each other in memory are
     joined; those that the function has no place for become loops. A fill with
     zero before it is dropped.
 
@@ -279,7 +279,7 @@ def EmbedManifest : Pass<"mt-embed-manifest", "::mlir::ModuleOp"> {
 
     ```mlir
     llvm.mlir.global external constant @mt_manifest("{...}\00")
-    llvm.mlir.global external constant @mt_abi_version(3 : i32) : i32
+    llvm.mlir.global external constant @mt_abi_version(4 : i32) : i32
     ```
 
     Fails when a buffer that belongs to a parameter names one that the module

@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#define MT_ABI_VERSION 3
+#define MT_ABI_VERSION 4
 
 #ifdef __cplusplus
 extern "C" {

@@ -73,6 +73,8 @@ struct JobOptions {
   std::string trace;
   /// Whether to print the counted traffic at the end, beside the predicted.
   bool collectives = false;
+  /// Whether to print at the end what each kernel took.
+  bool kernels = false;
   /// Whether to find out how much of its arena the step uses, and to fail where
   /// that is more than was planned.
   bool checkMemory = false;

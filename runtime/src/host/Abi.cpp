@@ -4,8 +4,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Blas.h"
 #include "Context.h"
 #include "Gemm.h"
+#include "KernelClock.h"
 #include "ThreadPool.h"
 #include "mt/error.h"
 
@@ -135,6 +137,25 @@ void mt_gemm_f32(mt_context *context, int64_t batch0, int64_t batch1, int64_t m,
     gemm<float>(poolOf(context), batch0, batch1, m, n, k, {a, a0, a1, aM, aK},
                 {b, b0, b1, bK, bN}, {c, c0, c1, cM, cN}, accumulate != 0);
   });
+}
+
+void mt_gemm_bf16(mt_context *context, int64_t batch0, int64_t batch1,
+                  int64_t m, int64_t n, int64_t k, const uint16_t *a,
+                  int64_t a0, int64_t a1, int64_t aM, int64_t aK,
+                  const uint16_t *b, int64_t b0, int64_t b1, int64_t bK,
+                  int64_t bN, float *c, int64_t c0, int64_t c1, int64_t cM,
+                  int64_t cN, int32_t accumulate) {
+  guarded(context, [&] {
+    gemm<Bf16, float>(poolOf(context), batch0, batch1, m, n, k,
+                      {reinterpret_cast<const Bf16 *>(a), a0, a1, aM, aK},
+                      {reinterpret_cast<const Bf16 *>(b), b0, b1, bK, bN},
+                      {c, c0, c1, cM, cN}, accumulate != 0);
+  });
+}
+
+void mt_enter(mt_context *context, int64_t kernel) {
+  if (context && context->kernels)
+    context->kernels->enter(kernel);
 }
 
 void mt_gemm_f64(mt_context *context, int64_t batch0, int64_t batch1, int64_t m,

@@ -3,7 +3,7 @@
 #ifndef MT_RUNTIME_HOST_BLAS_H
 #define MT_RUNTIME_HOST_BLAS_H
 
-#include <cstdint>
+#include "Elements.h"
 
 namespace mt::runtime {
 
@@ -12,10 +12,19 @@ constexpr int cblasRowMajor = 101;
 constexpr int cblasNoTrans = 111;
 constexpr int cblasTrans = 112;
 
-template <typename T>
+/// A number of bf16, in memory.
+struct Bf16 {
+  uint16_t bits;
+
+  explicit operator float() const { return bf16ToFloat(bits); }
+  explicit operator double() const { return bf16ToFloat(bits); }
+};
+
+/// Of factors of type T, with sums of type R.
+template <typename T, typename R = T>
 using GemmFn = void (*)(int order, int transA, int transB, int m, int n, int k,
-                        T alpha, const T *a, int lda, const T *b, int ldb,
-                        T beta, T *c, int ldc);
+                        R alpha, const T *a, int lda, const T *b, int ldb,
+                        R beta, R *c, int ldc);
 
 /// The products of one library, at one thread a call; null where it is not
 /// installed or has none of that type. Its functions throw Error where the
@@ -24,6 +33,8 @@ struct Blas {
   const char *library = "";
   GemmFn<float> sgemm = nullptr;
   GemmFn<double> dgemm = nullptr;
+  /// Null also where the processor has no instructions for it.
+  GemmFn<Bf16, float> bf16gemm = nullptr;
 };
 
 constexpr const char *openBlasName = "libopenblas.so.0";
@@ -44,6 +55,8 @@ struct BlasChoice {
   /// null for plain loops. Nothing but the shape and the processor decides.
   GemmFn<float> sgemm(bool transA, int64_t k) const;
   GemmFn<double> dgemm() const { return openBlas.dgemm; }
+  /// The library's, or one that widens the factors, piece by piece.
+  GemmFn<Bf16, float> bf16gemm() const;
 };
 
 /// Opens both libraries, or the one that MT_GEMM names, and checks them. Throws

@@ -6,6 +6,7 @@
 #include "mt/communicator.h"
 
 namespace mt::runtime {
+class KernelClock;
 class ThreadPool;
 } // namespace mt::runtime
 
@@ -13,6 +14,8 @@ struct mt_context {
   mt::runtime::Communicator *communicator;
   /// Null: everything runs in the thread that calls.
   mt::runtime::ThreadPool *pool = nullptr;
+  /// Null: nobody asks how long kernels take.
+  mt::runtime::KernelClock *kernels = nullptr;
 };
 
 #endif // MT_RUNTIME_HOST_CONTEXT_H

@@ -41,9 +41,9 @@ std::optional<Operand> asOperand(int64_t rows, int64_t columns,
   return std::nullopt;
 }
 
-template <typename T>
+template <typename T, typename R>
 void plainProduct(int64_t m, int64_t n, int64_t k, const Matrix<const T> &a,
-                  const Matrix<const T> &b, const Matrix<T> &c,
+                  const Matrix<const T> &b, const Matrix<R> &c,
                   bool accumulate) {
   for (int64_t i = 0; i < m; ++i)
     for (int64_t j = 0; j < n; ++j) {
@@ -51,8 +51,8 @@ void plainProduct(int64_t m, int64_t n, int64_t k, const Matrix<const T> &a,
       for (int64_t l = 0; l < k; ++l)
         sum += double(a.data[i * a.rowStride + l * a.columnStride]) *
                double(b.data[l * b.rowStride + j * b.columnStride]);
-      T &result = c.data[i * c.rowStride + j * c.columnStride];
-      result = T(accumulate ? result + sum : sum);
+      R &result = c.data[i * c.rowStride + j * c.columnStride];
+      result = R(accumulate ? result + sum : sum);
     }
 }
 
@@ -60,6 +60,7 @@ GemmFn<float> library(bool transA, int64_t k, float) {
   return blas().sgemm(transA, k);
 }
 GemmFn<double> library(bool, int64_t, double) { return blas().dgemm(); }
+GemmFn<Bf16, float> library(bool, int64_t, Bf16) { return blas().bf16gemm(); }
 
 template <typename T> Matrix<T> transposed(Matrix<T> x) {
   std::swap(x.rowStride, x.columnStride);
@@ -75,10 +76,10 @@ int64_t startOf(int64_t index, int64_t parts, int64_t size) {
 }
 
 /// The products of one call, as tasks that run in any order.
-template <typename T> class Products {
+template <typename T, typename R> class Products {
 public:
   Products(int64_t batch0, int64_t batch1, int64_t m, int64_t n, int64_t k,
-           Matrix<const T> a, Matrix<const T> b, Matrix<T> c, bool accumulate)
+           Matrix<const T> a, Matrix<const T> b, Matrix<R> c, bool accumulate)
       : m(m), n(n), k(k), a(a), b(b), c(c), accumulate(accumulate) {
     orient();
     // Products that write the same C run one after another.
@@ -128,7 +129,7 @@ private:
     int64_t firstColumn = startOf(column, cut.columns, n);
     int64_t columns = startOf(column + 1, cut.columns, n) - firstColumn;
     Matrix<const T> x = a, y = b;
-    Matrix<T> z = c;
+    Matrix<R> z = c;
     x.data += i * x.stride0 + j * x.stride1 + firstRow * x.rowStride;
     y.data += i * y.stride0 + j * y.stride1 + firstColumn * y.columnStride;
     z.data += i * z.stride0 + j * z.stride1 + firstRow * z.rowStride +
@@ -136,18 +137,18 @@ private:
     if (product)
       product(cblasRowMajor, asLeft.transposed ? cblasTrans : cblasNoTrans,
               asRight.transposed ? cblasTrans : cblasNoTrans, int(rows),
-              int(columns), int(k), T(1), x.data, asLeft.leading, y.data,
-              asRight.leading, T(accumulate ? 1 : 0), z.data, asResult.leading);
+              int(columns), int(k), R(1), x.data, asLeft.leading, y.data,
+              asRight.leading, R(accumulate ? 1 : 0), z.data, asResult.leading);
     else
       plainProduct(rows, columns, k, x, y, z, accumulate);
   }
 
   int64_t m, n, k;
   Matrix<const T> a, b;
-  Matrix<T> c;
+  Matrix<R> c;
   bool accumulate;
   /// Null: plain loops.
-  GemmFn<T> product = nullptr;
+  GemmFn<T, R> product = nullptr;
   Operand asLeft = {}, asRight = {}, asResult = {};
   int64_t tasks0, tasks1, turns0, turns1;
   GemmCut cut;
@@ -183,13 +184,13 @@ GemmCut mt::runtime::cutProduct(int64_t batch, int64_t m, int64_t n) {
   return best;
 }
 
-template <typename T>
+template <typename T, typename R>
 void mt::runtime::gemm(ThreadPool *pool, int64_t batch0, int64_t batch1,
                        int64_t m, int64_t n, int64_t k, Matrix<const T> a,
-                       Matrix<const T> b, Matrix<T> c, bool accumulate) {
+                       Matrix<const T> b, Matrix<R> c, bool accumulate) {
   if (m <= 0 || n <= 0 || batch0 <= 0 || batch1 <= 0)
     return;
-  Products<T> products(batch0, batch1, m, n, k, a, b, c, accumulate);
+  Products<T, R> products(batch0, batch1, m, n, k, a, b, c, accumulate);
   int64_t tasks = products.tasks();
   // Some 10 microseconds: less is not worth the way to another thread.
   constexpr double leastFlops = 1e6;
@@ -213,3 +214,6 @@ template void mt::runtime::gemm(ThreadPool *, int64_t, int64_t, int64_t,
 template void mt::runtime::gemm(ThreadPool *, int64_t, int64_t, int64_t,
                                 int64_t, int64_t, Matrix<const double>,
                                 Matrix<const double>, Matrix<double>, bool);
+template void mt::runtime::gemm(ThreadPool *, int64_t, int64_t, int64_t,
+                                int64_t, int64_t, Matrix<const Bf16>,
+                                Matrix<const Bf16>, Matrix<float>, bool);

@@ -101,6 +101,42 @@ template <typename T> void checkAllProducts() {
 TEST(Gemm, F32IsRightForAllStrides) { checkAllProducts<float>(); }
 TEST(Gemm, F64IsRightForAllStrides) { checkAllProducts<double>(); }
 
+/// Integers that bf16 holds, with sums that f32 holds: exact.
+void checkBf16(int64_t m, int64_t n, int64_t k, Order orderA, Order orderB,
+               bool accumulate) {
+  Storage<float> a(2, 1, m, k, orderA, 1), b(2, 1, k, n, orderB, 2);
+  Storage<float> c(2, 1, m, n, Order::Rows, 3), expected = c;
+  call(nullptr, 2, 1, m, n, k, a, b, expected, accumulate);
+  std::vector<uint16_t> x, y;
+  for (float value : a.values)
+    x.push_back(floatToBf16(value));
+  for (float value : b.values)
+    y.push_back(floatToBf16(value));
+  for (int64_t threads = 1; threads <= 3; ++threads) {
+    ThreadPool pool(threads);
+    mt_context context{nullptr, &pool};
+    Storage<float> result = c;
+    mt_gemm_bf16(&context, 2, 1, m, n, k, x.data(), a.stride0, a.stride1, a.row,
+                 a.column, y.data(), b.stride0, b.stride1, b.row, b.column,
+                 result.values.data(), c.stride0, c.stride1, c.row, c.column,
+                 accumulate);
+    EXPECT_EQ(result.values, expected.values)
+        << m << " x " << n << " x " << k << ", orders " << int(orderA)
+        << int(orderB) << ", " << threads << " threads";
+  }
+}
+
+TEST(Gemm, Bf16IsSummedInF32) {
+  const int64_t shapes[][3] = {
+      {1, 1, 1}, {17, 9, 33}, {4, 4, 0}, {70, 33, 1100}, {700, 400, 513}};
+  const Order orders[] = {Order::Rows, Order::Columns, Order::Strided};
+  for (const auto &[m, n, k] : shapes)
+    for (Order a : orders)
+      for (Order b : orders)
+        for (bool accumulate : {false, true})
+          checkBf16(m, n, k, a, b, accumulate);
+}
+
 TEST(Gemm, ManyThreadsCallAtOnce) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)

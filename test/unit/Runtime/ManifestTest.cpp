@@ -49,7 +49,7 @@ TEST(Manifest, IgnoresUnknownKeys) { EXPECT_EQ(with("/later", 3), ""); }
 
 TEST(Manifest, NamesMissingKeys) {
   for (const char *key : {"target", "mesh", "model", "groups", "parameters",
-                          "buffers", "entries", "collectives"}) {
+                          "buffers", "entries", "kernels", "collectives"}) {
     json damaged = good();
     damaged.erase(key);
     EXPECT_EQ(messageOf(damaged),

@@ -161,7 +161,7 @@ enum {
   " \"arena_bytes\": 64}," \
   "{\"name\": \"update\", \"symbol\": \"fake_update\"," \
   " \"buffers\": [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]," \
-  " \"arena_bytes\": 128}]," \
+  " \"arena_bytes\": 128}], \"kernels\": []," \
   " \"collectives\": [" \
   COLLECTIVE("0", "sums", "f64", "16", TEXT(MICROBATCHES), "microbatch", TEXT(SAYS_STARTED)) ", " \
   COLLECTIVE("1", BIAS_UNIT, "f32", BIAS_BYTES, "1", "update", TEXT(SAYS_STARTED)) ", " \
