@@ -33,6 +33,40 @@ namespace mt {
 
 #define DEBUG_TYPE "kernels-to-llvm"
 
+namespace {
+/// f32 to bf16, to the nearest, ties to even; NaN stays NaN. In integers
+/// throughout: a choice between bf16 would be made element by element where the
+/// processor has none.
+struct RoundToBf16 : OpRewritePattern<arith::TruncFOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(arith::TruncFOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!op.getType().isBF16() || !op.getIn().getType().isF32())
+      return failure();
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Type word = b.getI32Type();
+    auto constant = [&](int64_t value) -> Value {
+      return arith::ConstantOp::create(b, b.getIntegerAttr(word, value));
+    };
+    Value bits = arith::BitcastOp::create(b, word, op.getIn());
+    Value high = arith::ShRUIOp::create(b, bits, constant(16));
+    Value isOdd = arith::AndIOp::create(b, high, constant(1));
+    Value nearest = arith::AddIOp::create(
+        b, bits, arith::AddIOp::create(b, isOdd, constant(0x7fff)));
+    nearest = arith::ShRUIOp::create(b, nearest, constant(16));
+    Value magnitude = arith::AndIOp::create(b, bits, constant(0x7fffffff));
+    Value isNan = arith::CmpIOp::create(b, arith::CmpIPredicate::ugt, magnitude,
+                                        constant(0x7f800000));
+    Value nan = arith::OrIOp::create(b, high, constant(0x40));
+    Value half = arith::TruncIOp::create(
+        b, b.getI16Type(), arith::SelectOp::create(b, isNan, nan, nearest));
+    rewriter.replaceOpWithNewOp<arith::BitcastOp>(op, op.getType(), half);
+    return success();
+  }
+};
+} // namespace
+
 /// What has no direct counterpart: views of views, bf16.
 static LogicalResult expand(ModuleOp module) {
   RewritePatternSet patterns(module.getContext());
@@ -40,6 +74,7 @@ static LogicalResult expand(ModuleOp module) {
   memref::populateExpandStridedMetadataPatterns(patterns);
   populateAffineToStdConversionPatterns(patterns);
   arith::populateExpandBFloat16Patterns(patterns);
+  patterns.add<RoundToBf16>(module.getContext(), /*benefit=*/2);
   return applyPatternsGreedily(module, std::move(patterns));
 }
 

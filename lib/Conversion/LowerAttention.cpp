@@ -26,6 +26,16 @@ static Scalar chooseIf(const std::optional<Scalar> &condition,
   return condition ? condition->select(yes, no) : yes;
 }
 
+/// `x` in the type that products are computed in.
+static Value widen(ImplicitLocOpBuilder &b, Value x) {
+  RankedTensorType type = getTensorType(x);
+  Type number = getComputeType(type.getElementType());
+  if (number == type.getElementType())
+    return x;
+  Domain all(b, type.getShape());
+  return all.map({all.whole(x)}, number, [](ScalarArgs in) { return in[0]; });
+}
+
 /// A tile of scores [r, s, t]: what of it queries may read, and what is
 /// dropped, for the forward and the backward pass alike.
 template <typename AttentionOpTy> class Tile {
@@ -160,8 +170,8 @@ static Results addKeys(AttentionOp op, ImplicitLocOpBuilder &b,
   Tile<AttentionOp> tile(op, b, shape, task, queries, keys);
   Domain &all = tile.scores;
   Domain rows(b, getTensorType(old.maxima).getShape());
-  Value scores = tile.multiply(task.ofQuery(op.getQuery(), queries),
-                               task.ofKey(op.getKey(), keys), number);
+  Value scores = tile.multiply(widen(b, task.ofQuery(op.getQuery(), queries)),
+                               widen(b, task.ofKey(op.getKey(), keys)), number);
   unsigned conditions = tile.getNumConditions();
   Value maxima =
       all.reduce(all.lastDim(), tile.withConditions({all.whole(scores)}),
@@ -192,7 +202,7 @@ static Results addKeys(AttentionOp op, ImplicitLocOpBuilder &b,
   if (Value dropout = tile.getDropoutFactors(number))
     weights = tile.scaleBy(weights, dropout);
   values = addContraction(b, "rst,td->srd", weights,
-                          task.ofKey(op.getValue(), keys), values);
+                          widen(b, task.ofKey(op.getValue(), keys)), values);
   maxima = rows.mapInto(old.maxima, {rows.whole(maxima)},
                         [](ScalarArgs in) { return in[0]; });
   return {values, maxima, sums};
@@ -271,6 +281,18 @@ static Results lowerAttention(AttentionOp op, ImplicitLocOpBuilder &b) {
 //===----------------------------------------------------------------------===//
 
 namespace {
+/// Of the queries [s, r, d] and the keys [t, d] of a tile, as numbers.
+struct GradOperands {
+  GradOperands(AttentionGradOp op, ImplicitLocOpBuilder &b, Task &task,
+               const Stretch &queries, const Stretch &keys)
+      : cotangent(widen(b, task.ofQuery(op.getCotangent(), queries))),
+        query(widen(b, task.ofQuery(op.getQuery(), queries))),
+        key(widen(b, task.ofKey(op.getKey(), keys))),
+        value(widen(b, task.ofKey(op.getValue(), keys))) {}
+
+  Value cotangent, query, key, value;
+};
+
 /// The weights as values saw them, and the gradients of the scores [r, s, t].
 struct ScoreGrads {
   Value weights, grads;
@@ -282,13 +304,12 @@ struct ScoreGrads {
 static ScoreGrads computeScoreGrads(AttentionGradOp op, ImplicitLocOpBuilder &b,
                                     const AttentionShape &shape, Task &task,
                                     const Stretch &queries, const Stretch &keys,
-                                    Type number) {
+                                    const GradOperands &operands, Type number) {
   double scale = op.getScale().convertToDouble();
   Tile<AttentionGradOp> tile(op, b, shape, task, queries, keys);
   Domain &all = tile.scores;
-  Value cotangent = task.ofQuery(op.getCotangent(), queries);
-  Value scores = tile.multiply(task.ofQuery(op.getQuery(), queries),
-                               task.ofKey(op.getKey(), keys), number);
+  Value cotangent = operands.cotangent;
+  Value scores = tile.multiply(operands.query, operands.key, number);
   Value logs = task.ofQuery(op.getLogSumExp(), queries);
   Value weights = tile.computeWeights(scores, all.dims(logs, {1, 0}));
   Domain outputs(b, getTensorType(cotangent).getShape());
@@ -299,8 +320,7 @@ static ScoreGrads computeScoreGrads(AttentionGradOp op, ImplicitLocOpBuilder &b,
                      Accumulator{b.getF64Type(), 0.0}, [](ScalarArgs in) {
                        return accumulate(in[2], in[0].toF64() * in[1].toF64());
                      });
-  Value grads =
-      tile.multiply(cotangent, task.ofKey(op.getValue(), keys), number);
+  Value grads = tile.multiply(cotangent, operands.value, number);
   Value factors = tile.getDropoutFactors(number);
   if (factors)
     grads = tile.scaleBy(grads, factors);
@@ -321,18 +341,17 @@ static Results addGrads(AttentionGradOp op, ImplicitLocOpBuilder &b,
                         const Stretch &queries, const Stretch &keys,
                         ValueRange carried) {
   Type number = getTensorType(carried[0]).getElementType();
+  GradOperands operands(op, b, task, queries, keys);
   auto [weights, grads] =
-      computeScoreGrads(op, b, shape, task, queries, keys, number);
+      computeScoreGrads(op, b, shape, task, queries, keys, operands, number);
   Box ofQueries = ofStretch(b, carried[0], queries);
   Box ofKeys = ofStretch(b, carried[1], keys);
   Value query =
-      addContraction(b, "rst,td->srd", grads, task.ofKey(op.getKey(), keys),
+      addContraction(b, "rst,td->srd", grads, operands.key,
                      ofQueries.extract(carried[0]));
-  Value key = addContraction(b, "rst,srd->td", grads,
-                             task.ofQuery(op.getQuery(), queries),
+  Value key = addContraction(b, "rst,srd->td", grads, operands.query,
                              ofKeys.extract(carried[1]));
-  Value value = addContraction(b, "rst,srd->td", weights,
-                               task.ofQuery(op.getCotangent(), queries),
+  Value value = addContraction(b, "rst,srd->td", weights, operands.cotangent,
                                ofKeys.extract(carried[2]));
   return {ofQueries.insert(query, carried[0]), ofKeys.insert(key, carried[1]),
           ofKeys.insert(value, carried[2])};

@@ -107,6 +107,19 @@ static bool isRelated(Operation *op, const Run &run) {
   });
 }
 
+/// Whether the op can take what the run computes row by row: only the row at
+/// hand, or, behind all rows, a sum over them.
+static bool mayFollow(Operation *op, const Run &run) {
+  bool isTail = getRows(op)->empty();
+  return llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
+    Operation *definition = operand.get().getDefiningOp();
+    if (!definition || !run.contains(definition))
+      return true;
+    bool isLookedUp = isa<EmbeddingOp>(op) && operand.getOperandNumber() == 1;
+    return !isLookedUp && hasRows(operand.get(), run.rows) != isTail;
+  });
+}
+
 //===----------------------------------------------------------------------===//
 // Runs
 //===----------------------------------------------------------------------===//
@@ -169,7 +182,8 @@ bool KernelFormer::join(Operation *op, Run &run) {
   if (op->getAttr(attr::unit) != last->getAttr(attr::unit))
     return false;
   bool isTail = getRows(op)->empty();
-  if ((!isTail && *getRows(op) != ArrayRef(run.rows)) || !isRelated(op, run))
+  if ((!isTail && *getRows(op) != ArrayRef(run.rows)) || !isRelated(op, run) ||
+      !mayFollow(op, run))
     return false;
   // Neither does a forward op wait for its backward, nor is anything computed
   // again before it is needed. The loss is one kernel with its gradient.
