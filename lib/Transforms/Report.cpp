@@ -1,5 +1,6 @@
-//===- Report.cpp - prints every collective -------------------------------===//
+//===- Report.cpp - prints every collective, or every kernel --------------===//
 
+#include "mt/Analysis/KernelReport.h"
 #include "mt/Analysis/Report.h"
 #include "mt/Transforms/Passes.h"
 
@@ -24,10 +25,10 @@ struct Report : public mt::impl::ReportBase<Report> {
     mt::Report report = mt::buildReport(getOperation());
     if (format == "remarks")
       return mt::emitRemarks(report);
-    if (format != "text" && format != "json") {
+    if (!llvm::is_contained({"text", "json", "kernels"}, format)) {
       getOperation().emitError()
-          << "expected a format text, json or remarks, found '" << format
-          << "'";
+          << "expected a format text, json, kernels or remarks, found '"
+          << format << "'";
       return signalPassFailure();
     }
     std::string error;
@@ -39,6 +40,9 @@ struct Report : public mt::impl::ReportBase<Report> {
     if (format == "json")
       file->os() << llvm::formatv("{0:2}\n",
                                   llvm::json::Value(mt::toJson(report)));
+    else if (format == "kernels")
+      mt::printKernels(mt::buildKernelReport(getOperation()), mt::Machine(),
+                       file->os());
     else
       mt::printText(report, file->os());
     file->keep();

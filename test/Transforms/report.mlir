@@ -5,7 +5,7 @@
 // RUN: not mt-opt %s --mt-report="format=html" -o /dev/null 2>&1 | FileCheck %s --check-prefix=FORMAT
 // RUN: not mt-opt %s --mt-report="output=%t.none/report" -o /dev/null 2>&1 | FileCheck %s --check-prefix=OUTPUT
 
-// FORMAT: error: expected a format text, json or remarks, found 'html'
+// FORMAT: error: expected a format text, json, kernels or remarks, found 'html'
 // OUTPUT: error: cannot open output file
 
 // The axis that the user named is tp; h.0 and h.1 are equal, h.2 is not.

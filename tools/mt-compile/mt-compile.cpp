@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "mt/Analysis/KernelReport.h"
 #include "mt/Analysis/Report.h"
 #include "mt/Conversion/Passes.h"
 #include "mt/InitAll.h"
@@ -162,7 +163,8 @@ static LogicalResult check(const CLI::App &app, Arguments &arguments) {
                         "local", "scheduled"})) ||
       failed(
           checkWord("--emit", arguments.emit, {"mlir", "llvm", "obj", "so"})) ||
-      failed(checkWord("--report", arguments.report, {"text", "json"})))
+      failed(checkWord("--report", arguments.report,
+                       {"text", "json", "kernels"})))
     return failure();
   const std::optional<std::string> &cache = arguments.cacheFolder;
   if (cache && !cache->empty() && !makeCacheFolder(*cache))
@@ -178,6 +180,10 @@ static LogicalResult check(const CLI::App &app, Arguments &arguments) {
   if (failed(checkSchedule(app, arguments)) ||
       failed(checkState(app, arguments)))
     return failure();
+  if (arguments.report == "kernels" && !isScheduled(arguments))
+    return fail("--report kernels: expected scheduled or nothing as "
+                "--stop-after beside it, found '" +
+                arguments.stopAfter + "'");
   if (arguments.pipeline.microbatches < 1)
     return fail("--microbatches: expected an integer of at least 1, found " +
                 Twine(arguments.pipeline.microbatches.getValue()));
@@ -297,7 +303,8 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
                  "nowhere ($MT_CACHE_DIR, or mt in the user's cache)");
   app.add_option("--report", arguments.report,
                  "print every collective, and the peak of memory: text or "
-                 "json");
+                 "json; or every kernel with its ops and bytes, and, with "
+                 "--machine, the least it takes: kernels");
   app.add_flag("--remarks", arguments.pipeline.remarks.getValue(),
                "say why layouts and collectives are what they are");
   try {
@@ -511,7 +518,10 @@ static LogicalResult shardAndReport(ModuleOp module, const Arguments &arguments,
     if (arguments.machine.knowsComputation())
       report.time = predictStepTime(module, arguments.machine);
   }
-  printReport(report, arguments);
+  if (arguments.report == "kernels")
+    printKernels(buildKernelReport(module), arguments.machine, llvm::outs());
+  else
+    printReport(report, arguments);
   return success();
 }
 

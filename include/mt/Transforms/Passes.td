@@ -511,6 +511,8 @@ def Report : Pass<"mt-report", "::mlir::ModuleOp"> {
     `text`: a table, a block of rows for each unit and direction, equal layers
     folded. `json`: one object with `mesh`, `collectives`, `totals` (of a step),
     `parameters` and, in the scheduled phase, `memory` (docs/memory.md). `remarks`: the same facts as remarks at the ops' locations.
+    `kernels`, of the scheduled phase: which ops became one kernel
+    (`mt-form-kernels`), what a launch reads, writes and computes.
     Axes are those that the user named; collectives over one device are left
     out.
 
@@ -524,7 +526,7 @@ def Report : Pass<"mt-report", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"format", "format", "std::string", "\"text\"",
-           "text, json or remarks">,
+           "text, json, remarks or kernels">,
     Option<"output", "output", "std::string", "\"-\"",
            "file to write, - for standard output">
   ];
