@@ -142,6 +142,9 @@ static bool loadsOwnRow(memref::LoadOp load, unsigned numRows) {
   if (load.getIndices().size() < numRows)
     return false;
   for (unsigned dim = 0; dim < numRows; ++dim) {
+    // The one index of a dimension of one element may be any value.
+    if (load.getMemRefType().getDimSize(dim) == 1)
+      continue;
     auto index = load.getIndices()[dim].getDefiningOp<linalg::IndexOp>();
     if (!index || index.getDim() != dim)
       return false;

@@ -51,7 +51,9 @@ static bool mayWriteOver(OpResult computed, bufferization::ToTensorOp read) {
   auto generic = cast<linalg::GenericOp>(computed.getOwner());
   OpOperand *last = nullptr;
   for (OpOperand &use : read->getUses()) {
-    if (use.getOwner()->isBeforeInBlock(generic))
+    // A body may read by itself.
+    Operation *user = generic->getBlock()->findAncestorOpInBlock(*use.getOwner());
+    if (user->isBeforeInBlock(generic))
       continue;
     if (use.getOwner() != generic || last)
       return false;

@@ -1,4 +1,4 @@
-// RUN: mt-opt %s --mt-outline-kernels --mt-to-linalg --mt-bufferize-kernels --mt-fuse-rows=min-points=4096 -split-input-file | FileCheck %s
+// RUN: mt-opt %s --mt-outline-kernels --mt-to-linalg --mt-fuse-elementwise --mt-reuse-operands --mt-bufferize-kernels --mt-fuse-rows=min-points=4096 -split-input-file | FileCheck %s
 
 // Blocks of 4 rows of 512 columns; what belongs to a row holds a block.
 // CHECK-LABEL: func.func private @k_layer_norm_128x512xf32
@@ -63,4 +63,25 @@ func.func @small(%x: tensor<4x8xf32>, %w: tensor<8xf32>) -> tensor<4x8xf32> {
 func.func @product(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> tensor<64x64xf32> {
   %y = mt.linear %x, %w : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
   return %y : tensor<64x64xf32>
+}
+
+// -----
+
+// A row of logits is read at its label, then written over: in the same loop,
+// also where there is one sequence.
+// CHECK-LABEL: func.func private @k_pick_pick_grad_mul_1x512x64xf32_into_0
+// CHECK: scf.forall
+// CHECK: memref.load %arg1[
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : memref<1x{{.*}}x64xf32
+// CHECK: }
+// CHECK-NEXT: return
+func.func @one_sequence(%x: tensor<1x512x64xf32>, %y: tensor<1x512xi32>) -> tensor<1x512x64xf32> {
+  %z = mt.kernel (%x, %y) : (tensor<1x512x64xf32>, tensor<1x512xi32>) -> tensor<1x512x64xf32> {
+  ^bb0(%a: tensor<1x512x64xf32>, %b: tensor<1x512xi32>):
+    %0 = mt.pick %a, %b : (tensor<1x512x64xf32>, tensor<1x512xi32>) -> tensor<1x512xf32>
+    %1 = mt.pick_grad %b, %0 : (tensor<1x512xi32>, tensor<1x512xf32>) -> tensor<1x512x64xf32>
+    %2 = mt.mul %a, %1 : (tensor<1x512x64xf32>, tensor<1x512x64xf32>) -> tensor<1x512x64xf32>
+    mt.yield %2 : tensor<1x512x64xf32>
+  } {mt.reuse = array<i64: 0>}
+  return %z : tensor<1x512x64xf32>
 }

@@ -297,7 +297,7 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
   app.add_option("--emit", arguments.emit, "mlir, llvm, obj or so (so)");
   app.add_option("-O", arguments.target.optimizationLevel,
                  "how far the code is optimised, 0 to 3: less compiles faster "
-                 "(3)");
+                 "(2)");
   app.add_option("--cache-dir", arguments.cacheFolder,
                  "where compiled kernels are kept for the next step, '' for "
                  "nowhere ($MT_CACHE_DIR, or mt in the user's cache)");

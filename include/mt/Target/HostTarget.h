@@ -32,7 +32,7 @@ struct HostTargetOptions {
   std::string cpu;
   /// As `llc -mattr` takes them.
   std::string features;
-  unsigned optimizationLevel = 3;
+  unsigned optimizationLevel = 2;
   /// Where kernels are kept; empty: nowhere.
   std::string cacheFolder;
 };
@@ -50,7 +50,7 @@ createHostTargetMachine(const HostTargetOptions &options = {});
 /// Translates a module in the lowered phase and optimises it.
 llvm::Expected<std::unique_ptr<llvm::Module>>
 translateToLLVM(mlir::ModuleOp module, llvm::LLVMContext &context,
-                llvm::TargetMachine &machine, unsigned optimizationLevel = 3);
+                llvm::TargetMachine &machine, unsigned optimizationLevel = 2);
 
 llvm::Error writeObject(llvm::Module &module, llvm::TargetMachine &machine,
                         llvm::StringRef path);
