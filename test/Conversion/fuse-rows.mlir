@@ -73,7 +73,9 @@ func.func @product(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> tensor<64x64
 // CHECK: scf.forall
 // CHECK: memref.load %arg1[
 // CHECK: linalg.generic {{.*}} outs(%{{.*}} : memref<1x{{.*}}x64xf32
-// CHECK: }
+// CHECK: linalg.yield
+// CHECK-NEXT: }
+// CHECK-NEXT: }
 // CHECK-NEXT: return
 func.func @one_sequence(%x: tensor<1x512x64xf32>, %y: tensor<1x512xi32>) -> tensor<1x512x64xf32> {
   %z = mt.kernel (%x, %y) : (tensor<1x512x64xf32>, tensor<1x512xi32>) -> tensor<1x512x64xf32> {
