@@ -184,7 +184,7 @@ static int64_t getElements(Value value) {
 static int64_t getWidth(Value value) {
   return getLocalType(value.getType()).getShape().back();
 }
-static int64_t getRows(Value value) {
+static int64_t countRows(Value value) {
   return getElements(value) / std::max<int64_t>(1, getWidth(value));
 }
 static int64_t getDim(Value value, unsigned dim) {
@@ -211,7 +211,7 @@ int64_t RepeatHeadsGradOp::getScratchBytes() {
 
 /// `count` sums over rows: the sums, and their parts.
 static Scratch getRowSums(Value x, int64_t count = 1) {
-  int64_t parts = std::min(getRows(x), rowSumParts);
+  int64_t parts = std::min(countRows(x), rowSumParts);
   return Scratch(x.getType())
       .wide(getWidth(x), count)
       .wide(parts * getWidth(x), count);

@@ -5,7 +5,6 @@
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mt;
@@ -55,37 +54,6 @@ private:
 //===----------------------------------------------------------------------===//
 // Which ops
 //===----------------------------------------------------------------------===//
-
-static ArrayRef<int64_t> getShape(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
-/// The dimensions of the op's rows, none for a vector; nothing if its kernel
-/// does not compute row by row.
-static std::optional<ArrayRef<int64_t>> getRows(Operation *op) {
-  using Rows = std::optional<ArrayRef<int64_t>>;
-  auto dropColumns = [](Value value) {
-    ArrayRef<int64_t> shape = getShape(value);
-    return shape.empty() ? shape : shape.drop_back();
-  };
-  return llvm::TypeSwitch<Operation *, Rows>(op)
-      .Case<AddOp, MulOp, ScaleOp, CastOp, DropoutOp, GeluOp, GeluGradOp, SiluOp,
-            SiluGradOp, ReluOp, ReluGradOp, TanhOp, TanhGradOp, EmbeddingOp,
-            LayerNormOp, LayerNormGradInputOp, RmsNormOp, RmsNormGradInputOp,
-            ExpSumGradOp, PickGradOp>(
-          [&](auto op) { return dropColumns(op->getResult(0)); })
-      .Case<LayerNormGradWeightOp, RmsNormGradWeightOp>(
-          [&](auto op) { return dropColumns(op.getX()); })
-      .Case<RowMaxOp, ExpSumOp, PickOp>(
-          [&](auto op) { return dropColumns(op.getLogits()); })
-      .Case([&](SumLeadingOp op) {
-        return getShape(op.getResult()).size() == 1 ? dropColumns(op.getX())
-                                                    : Rows();
-      })
-      .Case<TokenLossOp, TokenLossGradOp>(
-          [](auto op) { return Rows(getShape(op.getLabels())); })
-      .Default(Rows());
-}
 
 /// Whether the value has these rows.
 static bool hasRows(Value value, ArrayRef<int64_t> rows) {
