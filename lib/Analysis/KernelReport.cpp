@@ -98,6 +98,6 @@ void mt::printKernels(ArrayRef<ReportedKernel> kernels, const Machine &machine,
                         kernel.flops, formatTime(seconds), kernel.ops,
                         kernel.results);
   }
-  os << llvm::formatv("{0,8} {1,13} {2,13} {3,15} {4,9}  together\n", "", "", "",
-                      "", formatTime(together));
+  os << llvm::formatv("{0,8} {1,13} {2,13} {3,15} {4,9}  together\n", "", "",
+                      "", "", formatTime(together));
 }

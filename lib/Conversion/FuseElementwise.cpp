@@ -23,8 +23,8 @@ static bool isReadOnce(OpOperand *use) {
   auto producer = use->get().getDefiningOp<linalg::GenericOp>();
   auto consumer = dyn_cast<linalg::GenericOp>(use->getOwner());
   return producer && consumer && producer->hasOneUse() &&
-         consumer.isDpsInput(use) && producer.getNumResults() == 1 && producer.isAllParallelLoops() &&
-         consumer.isAllParallelLoops() &&
+         consumer.isDpsInput(use) && producer.getNumResults() == 1 &&
+         producer.isAllParallelLoops() && consumer.isAllParallelLoops() &&
          producer.getNumLoops() == consumer.getNumLoops() &&
          consumer.getMatchingIndexingMap(use).isIdentity();
 }
@@ -60,8 +60,7 @@ struct FuseElementwise : mt::impl::FuseElementwiseBase<FuseElementwise> {
       return;
     IRRewriter rewriter(&getContext());
     // A producer is behind the op at hand, so the walk may go on.
-    for (Operation &op :
-         llvm::make_early_inc_range(getOperation().front()))
+    for (Operation &op : llvm::make_early_inc_range(getOperation().front()))
       if (auto generic = dyn_cast<linalg::GenericOp>(op))
         fuseProducers(generic, rewriter);
   }

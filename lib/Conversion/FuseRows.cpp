@@ -78,8 +78,7 @@ private:
     return op.getIteratorTypesArray().front() == utils::IteratorType::reduction;
   }
   bool hasSums() const {
-    return llvm::any_of(
-        ops, [&](linalg::LinalgOp op) { return sumsRows(op); });
+    return llvm::any_of(ops, [&](linalg::LinalgOp op) { return sumsRows(op); });
   }
   int64_t chooseBlock() const;
   int64_t countPoints() const;
@@ -199,10 +198,10 @@ RowGroup::analyze(linalg::LinalgOp op) const {
     found.push_back({operand.get(), *kind, isWrite});
   }
   for (memref::LoadOp load : getLoads(op))
-    found.push_back({load.getMemRef(),
-                     loadsOwnRow(load, numRows) ? Access::Rows
-                                                : Access::Partial,
-                     /*isWrite=*/false});
+    found.push_back(
+        {load.getMemRef(),
+         loadsOwnRow(load, numRows) ? Access::Rows : Access::Partial,
+         /*isWrite=*/false});
   return found;
 }
 
@@ -217,8 +216,9 @@ static bool conflict(const Access &a, const Access &b) {
 /// Whether one writes what the other touches.
 static bool depend(linalg::LinalgOp a, linalg::LinalgOp b) {
   auto touches = [](linalg::LinalgOp op, Value root) {
-    return llvm::any_of(op->getOperands(),
-                        [&](Value value) { return getWholeMemory(value) == root; }) ||
+    return llvm::any_of(
+               op->getOperands(),
+               [&](Value value) { return getWholeMemory(value) == root; }) ||
            llvm::any_of(getLoads(op), [&](memref::LoadOp load) {
              return getWholeMemory(load.getMemRef()) == root;
            });
@@ -251,9 +251,7 @@ bool RowGroup::conflictsWith(linalg::LinalgOp op) const {
       ops, [&](linalg::LinalgOp other) { return depend(op, other); });
 }
 
-bool RowGroup::isWorthwhile() const {
-  return ops.size() > 1 || hasSums();
-}
+bool RowGroup::isWorthwhile() const { return ops.size() > 1 || hasSums(); }
 
 //===----------------------------------------------------------------------===//
 // The loop
@@ -271,13 +269,13 @@ int64_t RowGroup::chooseBlock() const {
   int64_t bytes = 0;
   for (const Access &access : accesses)
     if (access.kind == Access::Rows && seen.insert(access.memory).second)
-      bytes += countRowBytes(cast<MemRefType>(access.memory.getType()),
-                             rows.size());
+      bytes +=
+          countRowBytes(cast<MemRefType>(access.memory.getType()), rows.size());
   int64_t most = std::clamp<int64_t>(blockBytes / std::max<int64_t>(bytes, 1),
                                      1, rows.back());
   if (hasSums())
-    most = std::min(
-        most, std::max<int64_t>(1, llvm::product_of(rows) / rowSumParts));
+    most = std::min(most,
+                    std::max<int64_t>(1, llvm::product_of(rows) / rowSumParts));
   while (rows.back() % most != 0)
     --most;
   return most;
@@ -419,10 +417,10 @@ void RowGroup::buildTask(ImplicitLocOpBuilder &b, Value task) {
     sizes[0] = b.getIndexAttr(1);
     MemRefType part = memref::SubViewOp::inferRankReducedResultType(
         type.getShape().drop_front(), type, offsets, sizes, strides);
-    Value own = memref::SubViewOp::create(b, part, partial, offsets, sizes,
-                                          strides);
-    Value zero = arith::ConstantOp::create(
-        b, b.getZeroAttr(type.getElementType()));
+    Value own =
+        memref::SubViewOp::create(b, part, partial, offsets, sizes, strides);
+    Value zero =
+        arith::ConstantOp::create(b, b.getZeroAttr(type.getElementType()));
     linalg::FillOp::create(b, zero, own);
     local.map(sum, own);
   }
@@ -448,9 +446,8 @@ void RowGroup::buildTask(ImplicitLocOpBuilder &b, Value task) {
 void RowGroup::addUp(ImplicitLocOpBuilder &b) {
   for (auto &[sum, partial] : partials) {
     unsigned rank = cast<MemRefType>(partial.getType()).getRank();
-    SmallVector<AffineMap> maps{
-        b.getMultiDimIdentityMap(rank),
-        b.getMultiDimIdentityMap(rank).dropResult(0)};
+    SmallVector<AffineMap> maps{b.getMultiDimIdentityMap(rank),
+                                b.getMultiDimIdentityMap(rank).dropResult(0)};
     SmallVector<utils::IteratorType> iterators(rank,
                                                utils::IteratorType::parallel);
     iterators[0] = utils::IteratorType::reduction;
@@ -473,9 +470,9 @@ void RowGroup::build(int64_t minPoints, ArrayRef<linalg::LinalgOp> deferred) {
   addPartials(b);
   Operation *loop;
   if (countPoints() >= minPoints) {
-    auto forall = scf::ForallOp::create(
-        b, ArrayRef<OpFoldResult>{b.getIndexAttr(tasks)}, ValueRange{},
-        std::nullopt);
+    auto forall =
+        scf::ForallOp::create(b, ArrayRef<OpFoldResult>{b.getIndexAttr(tasks)},
+                              ValueRange{}, std::nullopt);
     loop = forall;
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPoint(forall.getTerminator());
@@ -523,12 +520,12 @@ static bool loadsConstant(Operation &op) {
   if (!load)
     return false;
   Value root = getWholeMemory(load.getMemRef());
-  return llvm::none_of(op.getBlock()->getOps<linalg::LinalgOp>(),
-                       [&](linalg::LinalgOp other) {
-                         return llvm::any_of(
-                             other.getDpsInits(),
-                             [&](Value init) { return getWholeMemory(init) == root; });
-                       });
+  return llvm::none_of(
+      op.getBlock()->getOps<linalg::LinalgOp>(), [&](linalg::LinalgOp other) {
+        return llvm::any_of(other.getDpsInits(), [&](Value init) {
+          return getWholeMemory(init) == root;
+        });
+      });
 }
 
 /// Ops of the block that can trade places where their memory allows it: linalg

@@ -16,8 +16,8 @@ class LaunchedKernels {
 public:
   explicit LaunchedKernels(mlir::ModuleOp module) {
     module.walk([&](host::LaunchOp launch) {
-      auto [entry, isNew] = numbers.try_emplace(launch.getKernelAttr().getAttr(),
-                                                launches.size());
+      auto [entry, isNew] = numbers.try_emplace(
+          launch.getKernelAttr().getAttr(), launches.size());
       if (isNew)
         launches.emplace_back();
       launches[entry->second].push_back(launch);

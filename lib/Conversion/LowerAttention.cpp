@@ -346,9 +346,8 @@ static Results addGrads(AttentionGradOp op, ImplicitLocOpBuilder &b,
       computeScoreGrads(op, b, shape, task, queries, keys, operands, number);
   Box ofQueries = ofStretch(b, carried[0], queries);
   Box ofKeys = ofStretch(b, carried[1], keys);
-  Value query =
-      addContraction(b, "rst,td->srd", grads, operands.key,
-                     ofQueries.extract(carried[0]));
+  Value query = addContraction(b, "rst,td->srd", grads, operands.key,
+                               ofQueries.extract(carried[0]));
   Value key = addContraction(b, "rst,srd->td", grads, operands.query,
                              ofKeys.extract(carried[1]));
   Value value = addContraction(b, "rst,srd->td", weights, operands.cotangent,

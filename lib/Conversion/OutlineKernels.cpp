@@ -190,9 +190,8 @@ func::FuncOp KernelTable::create(Operation *op) {
 }
 
 /// Computes on tensors what `op` computes; returns its results.
-static SmallVector<Value> cloneComputations(Operation *op,
-                                            ArrayRef<Value> operands,
-                                            OpBuilder &builder) {
+static SmallVector<Value>
+cloneComputations(Operation *op, ArrayRef<Value> operands, OpBuilder &builder) {
   auto clone = [&](Operation *computation, IRMapping &mapping) {
     Operation *copy = builder.clone(*computation, mapping);
     copy->setAttrs(getComputedAttributes(computation));
@@ -234,8 +233,8 @@ func::FuncOp KernelTable::build(Operation *op) {
     Value target = body->getArgument(operand ? 1 + *operand : next++);
     // The read of an operand holds the promise that nothing else is its memory.
     bufferization::MaterializeInDestinationOp::create(
-        builder, loc, /*result=*/Type(),
-        results[result.getResultNumber()], target,
+        builder, loc, /*result=*/Type(), results[result.getResultNumber()],
+        target,
         /*restrict=*/!operand, /*writable=*/true);
   }
   func::ReturnOp::create(builder, loc);
@@ -246,7 +245,8 @@ func::FuncOp KernelTable::build(Operation *op) {
 static bool staysInEntry(Operation *op) {
   if (auto collective = dyn_cast<CollectiveOpInterface>(op))
     return collective.getTransition(0).movesData();
-  return isa<ShardOffsetOp, CopyOp, WaitOp, arith::ConstantOp, func::ReturnOp>(op);
+  return isa<ShardOffsetOp, CopyOp, WaitOp, arith::ConstantOp, func::ReturnOp>(
+      op);
 }
 
 static bool isView(Operation *op) {

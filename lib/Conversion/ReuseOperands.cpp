@@ -52,7 +52,8 @@ static bool mayWriteOver(OpResult computed, bufferization::ToTensorOp read) {
   OpOperand *last = nullptr;
   for (OpOperand &use : read->getUses()) {
     // A body may read by itself.
-    Operation *user = generic->getBlock()->findAncestorOpInBlock(*use.getOwner());
+    Operation *user =
+        generic->getBlock()->findAncestorOpInBlock(*use.getOwner());
     if (user->isBeforeInBlock(generic))
       continue;
     if (use.getOwner() != generic || last)

@@ -102,7 +102,8 @@ SmallVector<unsigned> KernelOp::getReusableOperands(unsigned result) {
         continue;
       }
       bool isLast = llvm::all_of(argument.getUses(), [&](OpOperand &use) {
-        return (use.getOwner() == memory && use.getOperandNumber() == operand) ||
+        return (use.getOwner() == memory &&
+                use.getOperandNumber() == operand) ||
                getLatestPlace(use.getOwner())->isBeforeInBlock(memory);
       });
       if (isLast && !llvm::is_contained(operands, argument.getArgNumber()))
@@ -225,9 +226,7 @@ int64_t SumLeadingOp::getScratchBytes() {
 int64_t LayerNormGradWeightOp::getScratchBytes() {
   return getRowSums(getX(), 2);
 }
-int64_t RmsNormGradWeightOp::getScratchBytes() {
-  return getRowSums(getX());
-}
+int64_t RmsNormGradWeightOp::getScratchBytes() { return getRowSums(getX()); }
 
 /// Frequencies; cosines and sines; the result, before it is one tensor.
 int64_t RopeOp::getScratchBytes() {

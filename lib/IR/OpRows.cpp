@@ -28,18 +28,19 @@ static ArrayRef<int64_t> dropColumns(Value value) {
 
 Rows mt::getRows(Operation *op) {
   return llvm::TypeSwitch<Operation *, Rows>(op)
-      .Case<AddOp, MulOp, ScaleOp, CastOp, DropoutOp, GeluOp, GeluGradOp, SiluOp,
-            SiluGradOp, ReluOp, ReluGradOp, TanhOp, TanhGradOp, EmbeddingOp,
-            LayerNormOp, LayerNormGradInputOp, RmsNormOp, RmsNormGradInputOp,
-            ExpSumGradOp, PickGradOp>(
+      .Case<AddOp, MulOp, ScaleOp, CastOp, DropoutOp, GeluOp, GeluGradOp,
+            SiluOp, SiluGradOp, ReluOp, ReluGradOp, TanhOp, TanhGradOp,
+            EmbeddingOp, LayerNormOp, LayerNormGradInputOp, RmsNormOp,
+            RmsNormGradInputOp, ExpSumGradOp, PickGradOp>(
           [](auto op) { return dropColumns(op->getResult(0)); })
       .Case<LayerNormGradWeightOp, RmsNormGradWeightOp>(
           [](auto op) { return dropColumns(op.getX()); })
       .Case<RowMaxOp, ExpSumOp, PickOp>(
           [](auto op) { return dropColumns(op.getLogits()); })
       .Case([](SumLeadingOp op) {
-        return getShape(op.getResult()).size() == 1 ? Rows(dropColumns(op.getX()))
-                                                    : Rows();
+        return getShape(op.getResult()).size() == 1
+                   ? Rows(dropColumns(op.getX()))
+                   : Rows();
       })
       .Case<TokenLossOp, TokenLossGradOp>(
           [](auto op) { return getShape(op.getLabels()); })

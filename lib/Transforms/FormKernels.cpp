@@ -181,10 +181,9 @@ static void makeKernel(const Run &run) {
   }
   Operation *last = run.getLast();
   OpBuilder builder(last);
-  auto kernel =
-      KernelOp::create(builder, last->getLoc(),
-                       TypeRange(ValueRange(outputs.getArrayRef())),
-                       inputs.getArrayRef());
+  auto kernel = KernelOp::create(builder, last->getLoc(),
+                                 TypeRange(ValueRange(outputs.getArrayRef())),
+                                 inputs.getArrayRef());
   copyUnitAttrs(last, kernel);
   Block &body = kernel.getBody().emplaceBlock();
   IRMapping mapping;
@@ -213,8 +212,7 @@ void KernelFormer::run() {
       ops.push_back(&op);
   for (Operation *op : ops) {
     bool hasJoined = false;
-    for (Run &run : llvm::reverse(
-             MutableArrayRef(runs).take_back(maxLookBack)))
+    for (Run &run : llvm::reverse(MutableArrayRef(runs).take_back(maxLookBack)))
       if (join(op, run)) {
         hasJoined = true;
         break;

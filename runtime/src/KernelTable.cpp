@@ -40,10 +40,9 @@ enum class Kind { Product, Attention, Other };
 
 Kind kindOf(const KernelInfo &kernel) {
   auto startsWith = [&](const char *prefix) {
-    return std::any_of(kernel.ops.begin(), kernel.ops.end(),
-                       [&](const std::string &op) {
-                         return op.rfind(prefix, 0) == 0;
-                       });
+    return std::any_of(
+        kernel.ops.begin(), kernel.ops.end(),
+        [&](const std::string &op) { return op.rfind(prefix, 0) == 0; });
   };
   if (startsWith("mt.linear") || startsWith("mt.add_product"))
     return Kind::Product;
@@ -77,8 +76,8 @@ void mt::runtime::printKernels(std::ostream &stream, const Manifest &manifest,
   char text[512];
   stream << "\nkernels of a step: mean milliseconds of rank 0 over " << steps
          << " step" << (steps == 1 ? "" : "s") << "\n\n";
-  std::snprintf(text, sizeof text, "%9s %6s %8s %9s %8s %8s  %s\n", "ms",
-                "%", "launches", "GFLOP/s", "GB/s", "of copy", "kernel");
+  std::snprintf(text, sizeof text, "%9s %6s %8s %9s %8s %8s  %s\n", "ms", "%",
+                "launches", "GFLOP/s", "GB/s", "of copy", "kernel");
   stream << text;
   std::map<int64_t, double> copies;
   for (const Line &line : lines) {
@@ -94,9 +93,9 @@ void mt::runtime::printKernels(std::ostream &stream, const Manifest &manifest,
       std::snprintf(text, sizeof text, "%.2f", bytes / copy->second);
       ofCopy = text;
     }
-    std::snprintf(text, sizeof text,
-                  "%9.3f %6.2f %8lld %9.1f %8.2f %8s  %s\n",
-                  line.seconds * 1e3, 100 * line.seconds / stepSeconds * double(steps),
+    std::snprintf(text, sizeof text, "%9.3f %6.2f %8lld %9.1f %8.2f %8s  %s\n",
+                  line.seconds * 1e3,
+                  100 * line.seconds / stepSeconds * double(steps),
                   static_cast<long long>(kernel.executions), flops * 1e-9,
                   bytes * 1e-9, ofCopy.c_str(), kernel.name.c_str());
     stream << text;

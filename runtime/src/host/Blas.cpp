@@ -138,12 +138,13 @@ static void widenedGemm(int order, int transA, int transB, int m, int n, int k,
                         int ldb, float beta, float *c, int ldc) {
   constexpr int depthAtOnce = 512;
   static thread_local std::vector<float> left, right;
-  bool isATransposed = transA == cblasTrans, isBTransposed = transB == cblasTrans;
+  bool isATransposed = transA == cblasTrans,
+       isBTransposed = transB == cblasTrans;
   for (int first = 0; first < k; first += depthAtOnce) {
     int depth = std::min(depthAtOnce, k - first);
-    const float *x =
-        isATransposed ? widen(left, a + int64_t(first) * lda, depth, m, lda)
-                      : widen(left, a + first, m, depth, lda);
+    const float *x = isATransposed
+                         ? widen(left, a + int64_t(first) * lda, depth, m, lda)
+                         : widen(left, a + first, m, depth, lda);
     const float *y =
         isBTransposed ? widen(right, b + first, n, depth, ldb)
                       : widen(right, b + int64_t(first) * ldb, depth, n, ldb);

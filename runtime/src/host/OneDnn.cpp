@@ -67,9 +67,8 @@ void bf16gemm(int, int transA, int transB, int m, int n, int k, float alpha,
 bool hasBf16Gemm() {
   Bf16 one{0x3f80};
   float sum = 0;
-  return dnnlBf16Gemm &&
-         dnnlBf16Gemm('N', 'N', 1, 1, 1, 1.0f, &one, 1, &one, 1, 0.0f, &sum,
-                      1) == 0;
+  return dnnlBf16Gemm && dnnlBf16Gemm('N', 'N', 1, 1, 1, 1.0f, &one, 1, &one, 1,
+                                      0.0f, &sum, 1) == 0;
 }
 
 } // namespace
@@ -89,8 +88,8 @@ Blas mt::runtime::openOneDnn() {
   if (!dnnlSgemm || !setOpenMPThreads)
     return result;
   result.sgemm = sgemm;
-  dnnlBf16Gemm = reinterpret_cast<DnnlBf16GemmFn>(
-      dlsym(library, "dnnl_gemm_bf16bf16f32"));
+  dnnlBf16Gemm =
+      reinterpret_cast<DnnlBf16GemmFn>(dlsym(library, "dnnl_gemm_bf16bf16f32"));
   if (hasBf16Gemm())
     result.bf16gemm = bf16gemm;
   return result;
