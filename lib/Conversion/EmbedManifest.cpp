@@ -24,7 +24,8 @@ struct EmbedManifest : mt::impl::EmbedManifestBase<EmbedManifest> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<llvm::json::Value> manifest = buildManifest(module, target);
+    FailureOr<llvm::json::Value> manifest =
+        buildManifest(module, target, getProcessor());
     if (failed(manifest))
       return signalPassFailure();
     // With the NUL that ends it.
@@ -39,6 +40,12 @@ struct EmbedManifest : mt::impl::EmbedManifestBase<EmbedManifest> {
   }
 
 private:
+  Processor getProcessor() const {
+    Processor result{architecture, processor, {}};
+    result.features.assign(features.begin(), features.end());
+    return result;
+  }
+
   void addConstant(OpBuilder &builder, StringRef name, Type type,
                    Attribute value) {
     LLVM::GlobalOp::create(builder, getOperation().getLoc(), type,

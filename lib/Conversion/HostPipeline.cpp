@@ -71,6 +71,9 @@ void mt::buildHostPipeline(OpPassManager &manager,
   // The entries still say what their buffers are.
   EmbedManifestOptions manifest;
   manifest.target = options.target;
+  manifest.architecture = options.processor.architecture;
+  manifest.processor = options.processor.name;
+  manifest.features = options.processor.features;
   manager.addPass(createEmbedManifest(manifest));
 
   manager.addNestedPass<func::FuncOp>(createConvertLinalgToLoopsPass());

@@ -38,8 +38,8 @@ struct BufferInfo {
 
 class ManifestBuilder {
 public:
-  ManifestBuilder(ModuleOp module, StringRef target)
-      : module(module), target(target), step(module) {}
+  ManifestBuilder(ModuleOp module, StringRef target, const Processor &processor)
+      : module(module), target(target), processor(processor), step(module) {}
 
   FailureOr<json::Value> build();
 
@@ -58,6 +58,7 @@ private:
 
   ModuleOp module;
   StringRef target;
+  const Processor &processor;
   StepCollectives step;
   /// In the order of first use; a buffer is known by its role and name.
   std::vector<BufferInfo> buffers;
@@ -386,21 +387,26 @@ FailureOr<json::Value> ManifestBuilder::build() {
       mesh.push_back(Object{{"name", step.mesh.getAxisName(axis)},
                             {"size", step.mesh.getAxisSize(axis)}});
   auto model = module->getAttrOfType<DictionaryAttr>(attr::model);
-  return json::Value(
-      Object{{"format", "mt-step"},
-             {"abi_version", MT_ABI_VERSION},
-             {"mt_version", MT_VERSION},
-             {"target", target},
-             {"mesh", std::move(mesh)},
-             {"model", model ? toJson(model) : json::Value(Object())},
-             {"groups", describeGroups()},
-             {"parameters", std::move(*parameters)},
-             {"buffers", std::move(*bufferList)},
-             {"entries", std::move(entries)},
-             {"kernels", describeKernels()},
-             {"collectives", describeCollectives()}});
+  Object manifest{{"format", "mt-step"},
+                  {"abi_version", MT_ABI_VERSION},
+                  {"mt_version", MT_VERSION},
+                  {"target", target},
+                  {"mesh", std::move(mesh)},
+                  {"model", model ? toJson(model) : json::Value(Object())},
+                  {"groups", describeGroups()},
+                  {"parameters", std::move(*parameters)},
+                  {"buffers", std::move(*bufferList)},
+                  {"entries", std::move(entries)},
+                  {"kernels", describeKernels()},
+                  {"collectives", describeCollectives()}};
+  if (!processor.architecture.empty())
+    manifest["processor"] = Object{{"architecture", processor.architecture},
+                                   {"name", processor.name},
+                                   {"features", Array(processor.features)}};
+  return json::Value(std::move(manifest));
 }
 
-FailureOr<json::Value> mt::buildManifest(ModuleOp module, StringRef target) {
-  return ManifestBuilder(module, target).build();
+FailureOr<json::Value> mt::buildManifest(ModuleOp module, StringRef target,
+                                         const Processor &processor) {
+  return ManifestBuilder(module, target, processor).build();
 }

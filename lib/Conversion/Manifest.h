@@ -3,6 +3,8 @@
 #ifndef MT_LIB_CONVERSION_MANIFEST_H
 #define MT_LIB_CONVERSION_MANIFEST_H
 
+#include "mt/Conversion/Passes.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/JSON.h"
 
@@ -10,7 +12,8 @@ namespace mt {
 
 /// The manifest (docs/manifest.md) of a module whose buffers are planned.
 mlir::FailureOr<llvm::json::Value> buildManifest(mlir::ModuleOp module,
-                                                 llvm::StringRef target);
+                                                 llvm::StringRef target,
+                                                 const Processor &processor);
 
 } // namespace mt
 

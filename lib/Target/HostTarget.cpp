@@ -4,6 +4,7 @@
 
 #include "CompilationUnits.h"
 #include "ObjectCache.h"
+#include "mt/Conversion/Passes.h"
 #include "mt/Support/OutputFile.h"
 
 #include "mlir/ExecutionEngine/OptUtils.h"
@@ -13,6 +14,7 @@
 #include "llvm/Config/llvm-config.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
+#include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Object/ArchiveWriter.h"
 #include "llvm/Support/FileSystem.h"
@@ -26,6 +28,7 @@
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/SubtargetFeature.h"
+#include "llvm/TargetParser/X86TargetParser.h"
 
 using namespace mlir;
 using namespace mt;
@@ -47,6 +50,36 @@ static std::string getHostFeatures() {
   return features.getString();
 }
 
+/// The names that `cpu` may have.
+static SmallVector<StringRef> getProcessorNames(const llvm::Target &target,
+                                                const llvm::Triple &triple) {
+  SmallVector<StringRef> names;
+  // Code of 64 bits for a processor of 32 would end the compiler.
+  if (triple.isX86()) {
+    llvm::X86::fillValidCPUArchList(names, /*Only64Bit=*/true);
+    return names;
+  }
+  std::unique_ptr<llvm::MCSubtargetInfo> subtarget(
+      target.createMCSubtargetInfo(triple, "", ""));
+  for (const auto &processor : subtarget->getAllProcessorDescriptions())
+    names.push_back(processor.Key);
+  return names;
+}
+
+static Error checkProcessorName(const llvm::Target &target,
+                                const llvm::Triple &triple, StringRef cpu) {
+  SmallVector<StringRef> names = getProcessorNames(target, triple);
+  if (names.empty() || llvm::is_contained(names, cpu))
+    return Error::success();
+  StringRef nearest =
+      *std::min_element(names.begin(), names.end(), [&](auto a, auto b) {
+        return cpu.edit_distance(a) < cpu.edit_distance(b);
+      });
+  return makeError("expected a processor of " + triple.getArchName() +
+                   " that LLVM knows, as '" + nearest + "', found '" + cpu +
+                   "'");
+}
+
 Expected<std::unique_ptr<llvm::TargetMachine>>
 mt::createHostTargetMachine(const HostTargetOptions &options) {
   llvm::InitializeNativeTarget();
@@ -58,6 +91,9 @@ mt::createHostTargetMachine(const HostTargetOptions &options) {
   if (!target)
     return makeError("no code generator for " + triple.str() + ": " + message);
   bool isHost = options.cpu.empty();
+  if (!isHost)
+    if (Error error = checkProcessorName(*target, triple, options.cpu))
+      return error;
   std::string features = options.features;
   if (isHost && features.empty())
     features = getHostFeatures();
@@ -70,6 +106,24 @@ mt::createHostTargetMachine(const HostTargetOptions &options) {
   if (!machine)
     return makeError("no target machine for " + triple.str());
   return machine;
+}
+
+Expected<Processor> mt::getProcessor(const HostTargetOptions &options) {
+  auto machine = createHostTargetMachine(options);
+  if (!machine)
+    return machine.takeError();
+  Processor processor;
+  const llvm::Triple &triple = (*machine)->getTargetTriple();
+  processor.architecture = llvm::Triple::getArchTypeName(triple.getArch());
+  processor.name = (*machine)->getTargetCPU();
+  if (!triple.isX86())
+    return processor;
+  const llvm::MCSubtargetInfo &subtarget = *(*machine)->getMCSubtargetInfo();
+#define MT_X86_FEATURE(name, leaf, subleaf, register, bit, state)              \
+  if (subtarget.checkFeatures("+" name))                                       \
+    processor.features.push_back(name);
+#include "mt/processor.def"
+  return processor;
 }
 
 Expected<std::unique_ptr<llvm::Module>>

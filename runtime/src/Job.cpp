@@ -88,6 +88,8 @@ Manifest readManifest(const StepLibrary &step, const std::string &path) {
   if (manifest.target != "host")
     throw Error(path + ": expected a step for the target host, found " +
                 manifest.target);
+  if (manifest.processor)
+    checkProcessor(*manifest.processor, thisProcessor(), path);
   return manifest;
 }
 

@@ -37,6 +37,11 @@ Role parseRole(const JsonNode &node) {
   node.expected("one of " + known);
 }
 
+ProcessorNeeds parseProcessor(const JsonNode &node) {
+  return {node["architecture"].string(), node["name"].string(),
+          node["features"].strings()};
+}
+
 Mesh parseMesh(const JsonNode &node) {
   Mesh mesh;
   int64_t ranks = 1;
@@ -250,6 +255,8 @@ Manifest mt::runtime::parseManifest(const nlohmann::json &value,
   JsonNode root(value, where);
   Manifest manifest;
   manifest.target = root["target"].string();
+  if (root.has("processor"))
+    manifest.processor = parseProcessor(root["processor"]);
   manifest.mesh = parseMesh(root["mesh"]);
   JsonNode model = root["model"];
   manifest.vocabulary = model["vocabulary"].integer(1);

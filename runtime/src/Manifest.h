@@ -8,10 +8,12 @@
 #define MT_RUNTIME_MANIFEST_H
 
 #include "Mesh.h"
+#include "Processor.h"
 
 #include <nlohmann/json_fwd.hpp>
 
 #include <algorithm>
+#include <optional>
 
 namespace mt::runtime {
 
@@ -125,6 +127,8 @@ struct KernelInfo {
 
 struct Manifest {
   std::string target;
+  /// None: not said.
+  std::optional<ProcessorNeeds> processor;
   Mesh mesh;
   int64_t vocabulary, batch, sequence, microbatches;
   /// The text of the model's config.json; empty: not embedded.

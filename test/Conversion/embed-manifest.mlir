@@ -1,4 +1,5 @@
-// RUN: mt-opt %s --mt-embed-manifest | FileCheck %s
+// RUN: mt-opt %s --mt-embed-manifest | FileCheck %s --check-prefixes=CHECK,ANY
+// RUN: mt-opt %s --mt-embed-manifest='architecture=x86_64 processor=znver3 features=avx2,fma' | FileCheck %s --check-prefixes=CHECK,ZEN
 #mesh = #mt.mesh<dp = 2, tp = 2>
 #w = #mt.sharding<#mesh, [{tp}, {}]>
 #g = #mt.sharding<#mesh, [{tp}, {}] partial sum {dp}>
@@ -21,6 +22,8 @@
 // CHECK-SAME: \22init\22:{\22kind\22:\22normal\22
 // CHECK-SAME: \22layouts\22:{\22compute\22:\22[{tp}, {}]\22,\22gradient\22:\22[{tp}, {}] partial sum {dp}\22,\22state\22:\22[{tp}, {}]\22,\22storage\22:\22[{tp}, {}]\22}
 // CHECK-SAME: \22name\22:\22w\22,\22trained\22:true
+// ANY-SAME: ],\22target\22
+// ZEN-SAME: ],\22processor\22:{\22architecture\22:\22x86_64\22,\22features\22:[\22avx2\22,\22fma\22],\22name\22:\22znver3\22},\22target\22
 // CHECK: llvm.mlir.global external constant @mt_abi_version(4 : i32)
 module attributes {mt.mesh = #mesh, mt.model = {kind = "gpt2", microbatches = 3 : i64}} {
   func.func @microbatch(

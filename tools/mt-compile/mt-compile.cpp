@@ -46,6 +46,8 @@ struct Arguments {
   /// Of `pipeline.machine`.
   Machine machine;
   HostTargetOptions target;
+  /// Of `target`.
+  Processor processor;
   /// None: the default folder.
   std::optional<std::string> cacheFolder;
 };
@@ -170,6 +172,10 @@ static LogicalResult check(const CLI::App &app, Arguments &arguments) {
   if (cache && !cache->empty() && !makeCacheFolder(*cache))
     return fail("--cache-dir: expected a folder that can be written, found '" +
                 *cache + "'");
+  auto processor = getProcessor(arguments.target);
+  if (!processor)
+    return fail("--cpu: " + llvm::toString(processor.takeError()));
+  arguments.processor = *processor;
   if (arguments.target.optimizationLevel > 3)
     return fail("-O: expected an integer from 0 to 3, found " +
                 Twine(arguments.target.optimizationLevel));
@@ -298,6 +304,9 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
   app.add_option("-O", arguments.target.optimizationLevel,
                  "how far the code is optimised, 0 to 3: less compiles faster "
                  "(2)");
+  app.add_option("--cpu", arguments.target.cpu,
+                 "the processor that the step is to run on, as x86-64-v3 or "
+                 "znver3; mt-run refuses others that cannot (this machine's)");
   app.add_option("--cache-dir", arguments.cacheFolder,
                  "where compiled kernels are kept for the next step, '' for "
                  "nowhere ($MT_CACHE_DIR, or mt in the user's cache)");
@@ -628,8 +637,11 @@ static LogicalResult compile(MLIRContext &context, const Arguments &arguments) {
   auto printModule = [&](llvm::raw_ostream &os) { module->print(os); };
   if (!arguments.stopAfter.empty())
     return checked(writeOutput(arguments.output, printModule));
-  if (failed(runPasses(
-          *module, [](PassManager &manager) { buildHostPipeline(manager); })))
+  HostPipelineOptions host;
+  host.processor = arguments.processor;
+  if (failed(runPasses(*module, [&](PassManager &manager) {
+        buildHostPipeline(manager, host);
+      })))
     return failure();
   if (arguments.emit == "mlir")
     return checked(writeOutput(arguments.output, printModule));

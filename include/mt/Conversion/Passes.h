@@ -18,9 +18,19 @@ namespace mt {
 /// their translation to LLVM IR.
 void registerConversionDialects(mlir::DialectRegistry &registry);
 
+/// What code needs of the processor that runs it.
+struct Processor {
+  /// Empty: not known.
+  std::string architecture, name;
+  /// Those of mt/processor.def.
+  llvm::SmallVector<std::string> features;
+};
+
 struct HostPipelineOptions {
   /// The manifest's key `target`.
   std::string target = "host";
+  /// The manifest's key `processor`.
+  Processor processor = {};
 };
 
 /// From the scheduled phase to the lowered phase, for the host.

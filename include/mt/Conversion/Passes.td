@@ -287,7 +287,13 @@ def EmbedManifest : Pass<"mt-embed-manifest", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"target", "target", "std::string", "\"host\"",
-           "the manifest's key `target`">
+           "the manifest's key `target`">,
+    Option<"architecture", "architecture", "std::string", "\"\"",
+           "of the processor that the code is for; empty: not known">,
+    Option<"processor", "processor", "std::string", "\"\"",
+           "its name, as `llc -mcpu` takes it">,
+    ListOption<"features", "features", "std::string",
+               "what the code needs it to have">
   ];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }

@@ -27,8 +27,11 @@ class TargetMachine;
 
 namespace mt {
 
+struct Processor;
+
 /// What the code is to run on; empty: this machine.
 struct HostTargetOptions {
+  /// As `llc -mcpu` takes it.
   std::string cpu;
   /// As `llc -mattr` takes them.
   std::string features;
@@ -46,6 +49,9 @@ std::string getDefaultCacheFolder();
 
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
 createHostTargetMachine(const HostTargetOptions &options = {});
+
+/// What code for such a machine needs of the processor that runs it.
+llvm::Expected<Processor> getProcessor(const HostTargetOptions &options);
 
 /// Translates a module in the lowered phase and optimises it.
 llvm::Expected<std::unique_ptr<llvm::Module>>

@@ -45,6 +45,20 @@ TEST(Manifest, ReadsWhatIsThere) {
   EXPECT_TRUE(parseManifest(started, "m").startsCollectives());
 }
 
+TEST(Manifest, ReadsWhatProcessorTheCodeNeeds) {
+  json value = good();
+  EXPECT_FALSE(parseManifest(value, "m").processor);
+  value["processor"] = {{"architecture", "x86_64"},
+                        {"name", "znver3"},
+                        {"features", {"avx2", "fma"}}};
+  ProcessorNeeds needs = *parseManifest(value, "m").processor;
+  EXPECT_EQ(needs.architecture, "x86_64");
+  EXPECT_EQ(needs.name, "znver3");
+  EXPECT_EQ(needs.features, (std::vector<std::string>{"avx2", "fma"}));
+  value["processor"]["features"][1] = 3;
+  expectContains(messageOf(value), "m: processor.features[1]: expected ");
+}
+
 TEST(Manifest, IgnoresUnknownKeys) { EXPECT_EQ(with("/later", 3), ""); }
 
 TEST(Manifest, NamesMissingKeys) {
