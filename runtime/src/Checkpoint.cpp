@@ -155,7 +155,8 @@ void mt::runtime::initialize(const Manifest &manifest, const Buffer &buffer,
   const Parameter &parameter = manifest.parameters[buffer.parameter];
   const Init &init = parameter.init;
   Box block = validBlock(manifest, buffer, rank);
-  std::memset(data, 0, size_t(buffer.localBytes()));
+  if (block.sizes != buffer.localShape)
+    std::memset(data, 0, size_t(buffer.localBytes()));
   Shape strides = rowMajorStrides(parameter.checkpoint.unpadded());
   int64_t first = offsetOf(block.offsets, strides);
   uint64_t stream = streamOf(parameter.name);
@@ -170,13 +171,12 @@ void mt::runtime::initialize(const Manifest &manifest, const Buffer &buffer,
     for (int64_t i = begin; i < end; ++i) {
       const Row &row = rows[size_t(i)];
       values.assign(size_t(row.count), init.value);
-      if (init.normal)
+      if (init.normal) {
         fillNormal(seed, stream, row.from, row.count, values.data());
-      for (int64_t j = 0; j < row.count; ++j) {
-        double value = values[size_t(j)];
-        storeFloat(buffer.dtype, data, row.to + j,
-                   init.normal ? init.mean + init.std * value : value);
+        for (double &value : values)
+          value = init.mean + init.std * value;
       }
+      storeFloats(buffer.dtype, data, row.to, values);
     }
   });
 }

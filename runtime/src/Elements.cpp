@@ -2,6 +2,7 @@
 
 #include "Elements.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace mt::runtime;
@@ -123,6 +124,15 @@ void mt::runtime::storeFloat(mt_dtype dtype, void *data, int64_t index,
   default:
     static_cast<float *>(data)[index] = float(value);
   }
+}
+
+void mt::runtime::storeFloats(mt_dtype dtype, void *data, int64_t first,
+                              const std::vector<double> &values) {
+  if (dtype == MT_F32)
+    std::copy(values.begin(), values.end(), static_cast<float *>(data) + first);
+  else
+    for (size_t i = 0; i < values.size(); ++i)
+      storeFloat(dtype, data, first + int64_t(i), values[i]);
 }
 
 void mt::runtime::storeInteger(mt_dtype dtype, void *data, int64_t index,

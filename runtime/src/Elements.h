@@ -54,6 +54,9 @@ float f16ToFloat(uint16_t bits);
 /// Element `index` of an array of floats, any width.
 double loadFloat(mt_dtype dtype, const void *data, int64_t index);
 void storeFloat(mt_dtype dtype, void *data, int64_t index, double value);
+/// The same for elements `first`, `first` + 1, ...
+void storeFloats(mt_dtype dtype, void *data, int64_t first,
+                 const std::vector<double> &values);
 void storeInteger(mt_dtype dtype, void *data, int64_t index, int64_t value);
 
 /// Calls `row(a, b, count, strideA, strideB)` for every innermost row of a

@@ -7,26 +7,16 @@
 #include "Checkpoint.h"
 #include "Data.h"
 #include "ModelConfig.h"
+#include "RankMemory.h"
 #include "StepLibrary.h"
 #include "Trace.h"
 #include "TrainerState.h"
 #include "mt/runtime.h"
 
+#include <chrono>
 #include <fstream>
 
 namespace mt::runtime {
-
-struct FreeMemory {
-  void operator()(void *memory) const { std::free(memory); }
-};
-using Memory = std::unique_ptr<void, FreeMemory>;
-
-/// What one rank holds: a memory for every buffer of the manifest, and the
-/// arena.
-struct RankMemory {
-  std::vector<Memory> buffers;
-  Memory arena;
-};
 
 /// Everything that the ranks share, checked. Only rank 0 writes to the streams
 /// and the log; each rank writes its own memory.
@@ -53,6 +43,8 @@ struct Job {
   /// Null without --trace.
   std::unique_ptr<TraceFile> trace;
   std::ofstream log;
+  /// From when the job was asked for to the first step; known by rank 0.
+  double startSeconds = 0;
 
   /// The first sequence that is read after `steps` steps of the run.
   int64_t firstSequence(int64_t steps) const {
@@ -70,6 +62,12 @@ private:
 struct StepResult {
   double loss, gradientNorm, validTokens, seconds;
 };
+
+using Clock = std::chrono::steady_clock;
+
+inline double secondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 /// The program of one rank, from allocation to the last file. Ends the job
 /// where it fails.

@@ -51,6 +51,8 @@ void mt::runtime::reportStep(Job &job, int64_t step, const StepResult &result) {
                                  {"tokens_per_second", tokensPerSecond},
                                  {"threads", job.threads},
                                  {"peak_bytes", job.manifest.bytesPerRank()}};
+  if (step == job.start.step + 1)
+    line["start_seconds"] = job.startSeconds;
   job.log << line.dump() << std::endl;
   if (!job.log)
     throw Error(path + ": expected a file that can be written, found a " +

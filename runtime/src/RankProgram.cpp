@@ -9,23 +9,12 @@
 #include "host/Context.h"
 #include "host/ThreadPool.h"
 
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 
 using namespace mt::runtime;
 
 namespace {
-
-Memory allocate(int64_t bytes) {
-  size_t size = size_t(std::max(alignedBytes(bytes), bufferAlignment));
-  Memory memory(std::aligned_alloc(size_t(bufferAlignment), size));
-  if (!memory)
-    throw Error("expected " + std::to_string(size) +
-                " more bytes of memory, found less");
-  std::memset(memory.get(), 0, size);
-  return memory;
-}
 
 /// One rank's program. Errors leave it as exceptions; whoever runs the ranks
 /// ends the job.
@@ -42,7 +31,7 @@ public:
   void run();
 
 private:
-  void allocateBuffers();
+  void allocate();
   void setParameters();
   const Checkpoint *source(Role role) const;
   void warnOfOddValues(const int64_t *odd);
@@ -63,9 +52,7 @@ private:
   double readScalar(Role role) const;
   double globalTokens();
 
-  void *data(int64_t buffer) const {
-    return memory.buffers[size_t(buffer)].get();
-  }
+  void *data(int64_t buffer) const { return memory.buffer(buffer); }
   std::string stepText(int64_t step) const {
     return "step " + std::to_string(step + 1);
   }
@@ -76,8 +63,6 @@ private:
   Recorder &recorder;
   Communicator &communicator;
   RankMemory &memory;
-  /// Allocated.
-  int64_t arenaBytes = 0;
   ThreadPool pool;
   KernelClock kernels;
   /// Of the steps that `kernels` has counted.
@@ -86,14 +71,10 @@ private:
   mt_context context;
 };
 
-void RankProgram::allocateBuffers() {
-  for (const Buffer &buffer : manifest.buffers)
-    memory.buffers.push_back(allocate(buffer.localBytes()));
-  int64_t watched = job.options.checkMemory ? watchedBytes : 0;
-  arenaBytes = alignedBytes(manifest.arenaBytes() + watched);
-  memory.arena = allocate(arenaBytes);
+void RankProgram::allocate() {
+  memory = RankMemory(manifest, job.options.checkMemory ? watchedBytes : 0);
   if (job.options.checkMemory)
-    fillWithPattern(memory.arena.get(), arenaBytes);
+    fillWithPattern(memory.arena(), memory.arenaBytes());
 }
 
 /// Fills parameters, and a resumed run's moments; others start at zero.
@@ -184,7 +165,7 @@ void RankProgram::call(const Entry &entry, mt_entry function, Span::Kind kind,
   for (int64_t buffer : entry.buffers)
     pointers.push_back(data(buffer));
   auto start = Recorder::Clock::now();
-  int32_t result = function(&context, pointers.data(), memory.arena.get());
+  int32_t result = function(&context, pointers.data(), memory.arena());
   recorder.add(kind, step, start);
   // Where a collective ended the entry its reason is already known, and this
   // one is not reported.
@@ -198,7 +179,7 @@ double RankProgram::readScalar(Role role) const {
 }
 
 StepResult RankProgram::trainStep(int64_t step) {
-  auto start = std::chrono::steady_clock::now();
+  auto start = Clock::now();
   zeroAccumulators();
   setHyperparameters(step);
   for (int64_t m = 0; m < manifest.microbatches; ++m) {
@@ -213,10 +194,9 @@ StepResult RankProgram::trainStep(int64_t step) {
   communicator.barrier(place.c_str(), step, /*timed=*/true);
   recorder.add(Span::Step, step, start);
   ++recorder.steps;
-  std::chrono::duration<double> seconds =
-      std::chrono::steady_clock::now() - start;
+  double seconds = secondsSince(start);
   return {readScalar(Role::Loss), readScalar(Role::GradientNorm),
-          readScalar(Role::ValidTokens), seconds.count()};
+          readScalar(Role::ValidTokens), seconds};
 }
 
 /// The sum of the token counts that ranks hold; only rank 0 learns it.
@@ -300,7 +280,7 @@ void RankProgram::reportKernels() {
 
 /// Rank 0 learns what all have used, and says so.
 void RankProgram::checkMemory() {
-  MemoryUse use{touchedBytes(memory.arena.get(), arenaBytes),
+  MemoryUse use{touchedBytes(memory.arena(), memory.arenaBytes()),
                 processBytes("VmHWM"), job.residentBytesBefore};
   MemoryReport report(manifest);
   communicator.collect("checking memory", 0, &use, sizeof use,
@@ -315,12 +295,14 @@ void RankProgram::checkMemory() {
 }
 
 void RankProgram::run() {
-  allocateBuffers();
+  allocate();
   setParameters();
   // Ranks read files at different speeds.
   communicator.barrier("the start", 0, /*timed=*/false);
   recorder.start();
   recorder.takeSpans();
+  if (rank == 0)
+    job.startSeconds = secondsSince(job.options.asked);
   for (int64_t step = job.start.step; step < job.options.steps; ++step) {
     StepResult result = trainStep(step);
     if (rank == 0)

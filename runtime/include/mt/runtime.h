@@ -13,6 +13,7 @@
 
 #include "mt/error.h"
 
+#include <chrono>
 #include <cstdint>
 #include <iosfwd>
 #include <optional>
@@ -39,6 +40,10 @@ struct Network {
 };
 
 struct JobOptions {
+  /// When the job was asked for: the log says how long it took from there to
+  /// its first step.
+  std::chrono::steady_clock::time_point asked =
+      std::chrono::steady_clock::now();
   std::string step;
   /// Folder or file of safetensors; empty: initial values from the seed.
   std::string init;

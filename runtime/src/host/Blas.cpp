@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <tuple>
 #include <vector>
 
 using namespace mt::runtime;
@@ -28,29 +29,49 @@ template <typename T> std::vector<T> pattern(int64_t count, int64_t step) {
   return values;
 }
 
-template <typename T, typename R>
-bool isRight(GemmFn<T, R> gemm, int m, int n, int k, bool transA, bool transB,
-             bool accumulate) {
+/// A product of m x k and k x n elements, and its sum with another matrix.
+template <typename T, typename R> struct ExactProduct {
+  int m, n, k;
   std::vector<T> a = pattern<T>(int64_t(m) * k, 5);
   std::vector<T> b = pattern<T>(int64_t(k) * n, 7);
-  std::vector<R> c = pattern<R>(int64_t(m) * n, 2), expected = c;
-  int64_t aM = transA ? 1 : k, aK = transA ? m : 1;
-  int64_t bK = transB ? 1 : n, bN = transB ? k : 1;
-  for (int64_t i = 0; i < m; ++i)
-    for (int64_t j = 0; j < n; ++j) {
-      R sum = accumulate ? expected[size_t(i * n + j)] : R(0);
-      for (int64_t l = 0; l < k; ++l)
-        sum += R(a[size_t(i * aM + l * aK)]) * R(b[size_t(l * bK + j * bN)]);
-      expected[size_t(i * n + j)] = sum;
-    }
-  if (!accumulate)
-    // What is overwritten must not matter.
-    c.assign(c.size(), R(NAN));
+  std::vector<R> addend = pattern<R>(int64_t(m) * n, 2);
+  std::vector<R> product = std::vector<R>(size_t(m) * size_t(n));
+  std::vector<R> sum = product;
+
+  ExactProduct(int m, int n, int k) : m(m), n(n), k(k) {
+    for (int i = 0; i < m; ++i)
+      for (int l = 0; l < k; ++l)
+        for (int j = 0; j < n; ++j)
+          product[size_t(i * n + j)] +=
+              R(a[size_t(i * k + l)]) * R(b[size_t(l * n + j)]);
+    for (size_t i = 0; i < sum.size(); ++i)
+      sum[i] = product[i] + addend[i];
+  }
+};
+
+template <typename T>
+std::vector<T> transposed(const std::vector<T> &matrix, int rows, int columns) {
+  std::vector<T> result(matrix.size());
+  for (int i = 0; i < rows; ++i)
+    for (int j = 0; j < columns; ++j)
+      result[size_t(j * rows + i)] = matrix[size_t(i * columns + j)];
+  return result;
+}
+
+template <typename T, typename R>
+bool isRight(GemmFn<T, R> gemm, const ExactProduct<T, R> &exact, bool transA,
+             bool transB, bool accumulate) {
+  auto [m, n, k] = std::tuple(exact.m, exact.n, exact.k);
+  std::vector<T> a = transA ? transposed(exact.a, m, k) : exact.a;
+  std::vector<T> b = transB ? transposed(exact.b, k, n) : exact.b;
+  // What is overwritten must not matter.
+  std::vector<R> c =
+      accumulate ? exact.addend : std::vector<R>(exact.addend.size(), R(NAN));
   gemm(cblasRowMajor, transA ? cblasTrans : cblasNoTrans,
        transB ? cblasTrans : cblasNoTrans, m, n, k, R(1), a.data(),
        transA ? m : k, b.data(), transB ? k : n, R(accumulate ? 1 : 0),
        c.data(), n);
-  return c == expected;
+  return c == (accumulate ? exact.sum : exact.product);
 }
 
 /// What a user can do about a library that is wrong.
@@ -70,13 +91,15 @@ void checkGemm(const char *library, GemmFn<T, R> gemm, const char *name) {
   const int shapes[][3] = {{1, 1, 1},    {1, 17, 33},  {5, 1, 7},
                            {3, 5, 7},    {16, 48, 32}, {33, 17, 65},
                            {96, 63, 31}, {129, 70, 97}};
-  for (const auto &[m, n, k] : shapes)
+  for (const auto &[m, n, k] : shapes) {
+    ExactProduct<T, R> exact(m, n, k);
     for (int form = 0; form < 8; ++form)
-      if (!isRight(gemm, m, n, k, form & 1, form & 2, form & 4))
+      if (!isRight(gemm, exact, form & 1, form & 2, form & 4))
         throw Error(std::string(library) + ": expected a right product " +
                     "of size " + std::to_string(m) + " x " + std::to_string(n) +
                     " x " + std::to_string(k) + " from " + name +
                     ", found a wrong one; " + otherwise(library));
+  }
 }
 
 /// What MT_GEMM names; empty: nothing.
@@ -155,9 +178,20 @@ static void widenedGemm(int order, int transA, int transB, int m, int n, int k,
 }
 
 GemmFn<Bf16, float> BlasChoice::bf16gemm() const {
+  static const bool isChecked =
+      (checkGemm(oneDnn.library, oneDnn.bf16gemm, "gemm_bf16bf16f32"), true);
+  (void)isChecked;
   if (oneDnn.bf16gemm)
     return oneDnn.bf16gemm;
   return openBlas.sgemm || oneDnn.sgemm ? widenedGemm : nullptr;
+}
+
+GemmFn<double> BlasChoice::dgemm() const {
+  // Few steps have such products: not at the start of all.
+  static const bool isChecked =
+      (checkGemm(openBlas.library, openBlas.dgemm, "dgemm"), true);
+  (void)isChecked;
+  return openBlas.dgemm;
 }
 
 BlasChoice mt::runtime::chooseBlas() {
@@ -173,8 +207,8 @@ BlasChoice mt::runtime::chooseBlas() {
     // Products of f64 remain: oneDNN has none.
     choice.openBlas.sgemm = nullptr;
   }
-  checkBlas(choice.openBlas);
-  checkBlas(choice.oneDnn);
+  for (const Blas &blas : {choice.openBlas, choice.oneDnn})
+    checkGemm(blas.library, blas.sgemm, "sgemm");
   return choice;
 }
 

@@ -54,13 +54,15 @@ struct BlasChoice {
   /// The one for a product of this shape, whose A may be transposed in memory:
   /// null for plain loops. Nothing but the shape and the processor decides.
   GemmFn<float> sgemm(bool transA, int64_t k) const;
-  GemmFn<double> dgemm() const { return openBlas.dgemm; }
-  /// The library's, or one that widens the factors, piece by piece.
+  /// Checked when it is first asked for.
+  GemmFn<double> dgemm() const;
+  /// The library's, checked when it is first asked for, or one that widens the
+  /// factors, piece by piece.
   GemmFn<Bf16, float> bf16gemm() const;
 };
 
-/// Opens both libraries, or the one that MT_GEMM names, and checks them. Throws
-/// Error where MT_GEMM is wrong.
+/// Opens both libraries, or the one that MT_GEMM names, and checks their
+/// products of f32. Throws Error where MT_GEMM is wrong.
 BlasChoice chooseBlas();
 
 /// The same, once. Call it before threads start: it sets environment variables

@@ -71,6 +71,7 @@ TEST_F(JobTest, TrainsTheSameOnAnyMesh) {
       EXPECT_GT(lines[i]["step_seconds"], 0);
       EXPECT_GT(lines[i]["tokens_per_second"], 0);
       EXPECT_EQ(lines[i]["peak_bytes"].get<int64_t>() % 64, 0);
+      EXPECT_EQ(lines[i].contains("start_seconds"), i == 0);
     }
   }
   expectContains(progress.str(), "step 1/4  loss ");

@@ -41,6 +41,28 @@ TEST(Philox, AnElementDoesNotDependOnWhereTheRowStarts) {
   }
 }
 
+TEST(Philox, NormalValuesAreThoseOfBoxAndMuller) {
+  std::vector<double> values(100000);
+  fillNormal(5, 11, 0, int64_t(values.size()), values.data());
+  for (size_t i = 0; i < values.size(); i += 2) {
+    auto [a, b] = randomWords(5, 11, i / 2);
+    double u = (double(a >> 11) + 1.0) * 0x1p-53;
+    double v = double(b >> 11) * 0x1p-53;
+    double radius = std::sqrt(-2 * std::log(u)), angle = 2 * M_PI * v;
+    EXPECT_NEAR(values[i], radius * std::cos(angle), 1e-15 * radius);
+    EXPECT_NEAR(values[i + 1], radius * std::sin(angle), 1e-15 * radius);
+  }
+}
+
+// Computed once: other processors and compilers must give the same.
+TEST(Philox, NormalValuesHaveTheSameBitsEverywhere) {
+  std::vector<double> values(4096);
+  fillNormal(7, 99, 0, int64_t(values.size()), values.data());
+  std::string bytes(reinterpret_cast<const char *>(values.data()),
+                    values.size() * sizeof(double));
+  EXPECT_EQ(streamOf(bytes), 0x9fbef3c73213eb30u);
+}
+
 TEST(Philox, NormalValuesHaveTheRightMoments) {
   std::vector<double> values(200000);
   fillNormal(1, streamOf("w"), 0, int64_t(values.size()), values.data());
