@@ -93,7 +93,7 @@ void EntryBuilder::buildPrologue() {
                        b.getI32Type(), b.getLoc());
   LLVM::ReturnOp::create(b, exit->getArgument(0));
   b.setInsertionPointToStart(start);
-  for (int64_t number = 0; number < getNumBuffers(entry); ++number) {
+  for (int64_t number = 0, end = getNumBuffers(entry); number < end; ++number) {
     Value slot = LLVM::GEPOp::create(b, pointerType, pointerType,
                                      function.getArgument(1),
                                      ArrayRef<LLVM::GEPArg>{int32_t(number)});
