@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "RowGroup.h"
 #include "mt/Conversion/Passes.h"
 #include "mt/IR/Mt.h"
 
@@ -22,8 +23,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
-#include "mlir/Interfaces/ViewLikeInterface.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -42,47 +43,23 @@ static constexpr int64_t blockBytes = 32 * 1024;
 
 namespace {
 
-/// One use of memory by an op.
-struct Access {
-  enum Kind {
-    /// The memory's first dimensions are the rows, and only the row at hand is
-    /// touched.
-    Rows,
-    /// No dimension is a row: the same elements for every row.
-    Shared,
-    /// Some dimensions are rows.
-    Partial,
-  };
-  Value memory;
-  Kind kind;
-  bool isWrite;
-};
-
-/// Ops that run together on one block of rows after the other.
-class RowGroup {
+/// Replaces the ops of a group by the loop.
+class RowLoopBuilder {
 public:
-  explicit RowGroup(ArrayRef<int64_t> rows) : rows(rows) {}
+  explicit RowLoopBuilder(const RowGroup &group)
+      : group(group), rows(group.getRows()), ops(group.getOps()),
+        accesses(group.getAccesses()), block(chooseBlock()),
+        blocks(llvm::product_of(rows) / block),
+        tasks(group.hasSums() ? std::min(blocks, rowSumParts) : blocks) {}
 
-  /// Adds an op if it may run on a block before the ops of the group run on the
-  /// next; `deferred` are ops that run after all blocks.
-  bool add(linalg::LinalgOp op, ArrayRef<linalg::LinalgOp> deferred);
-  bool conflictsWith(linalg::LinalgOp op) const;
-  bool isWorthwhile() const;
-
-  /// Replaces the ops by the loop.
+  /// `deferred` are ops between those of the group that run after all blocks.
   void build(int64_t minPoints, ArrayRef<linalg::LinalgOp> deferred);
 
 private:
-  std::optional<SmallVector<Access>> analyze(linalg::LinalgOp op) const;
-  bool sumsRows(linalg::LinalgOp op) const {
-    return op.getIteratorTypesArray().front() == utils::IteratorType::reduction;
-  }
-  bool hasSums() const {
-    return llvm::any_of(ops, [&](linalg::LinalgOp op) { return sumsRows(op); });
-  }
   int64_t chooseBlock() const;
   int64_t countPoints() const;
   void addPartials(ImplicitLocOpBuilder &b);
+  void buildLoop(ImplicitLocOpBuilder &b, bool onThreads);
   void buildTask(ImplicitLocOpBuilder &b, Value task);
   void buildBlock(ImplicitLocOpBuilder &b, Value block);
   SmallVector<OpFoldResult> getRowOffsets(ImplicitLocOpBuilder &b, Value block);
@@ -91,167 +68,21 @@ private:
   void makeLocal(ImplicitLocOpBuilder &b);
   void loadFromBlock(linalg::LinalgOp op);
   void addUp(ImplicitLocOpBuilder &b);
+  void eraseOps();
 
-  SmallVector<int64_t> rows;
-  SmallVector<linalg::LinalgOp> ops;
-  SmallVector<Access> accesses;
+  const RowGroup &group;
+  ArrayRef<int64_t> rows;
+  ArrayRef<linalg::LinalgOp> ops;
+  ArrayRef<Access> accesses;
   /// Rows of a block, along the last dimension of the rows; blocks; tasks that
   /// share the blocks.
-  int64_t block = 1, blocks = 1, tasks = 1;
+  int64_t block, blocks, tasks;
   /// Of each sum over rows: one part a task, and that of the task at hand.
   llvm::MapVector<Value, Value> partials;
   IRMapping local;
 };
 
 } // namespace
-
-static Value getWholeMemory(Value memory) {
-  while (auto view = memory.getDefiningOp<ViewLikeOpInterface>())
-    memory = view.getViewSource();
-  return memory;
-}
-
-//===----------------------------------------------------------------------===//
-// What may run together
-//===----------------------------------------------------------------------===//
-
-/// Memory that the body reads by itself.
-static SmallVector<memref::LoadOp> getLoads(linalg::LinalgOp op) {
-  SmallVector<memref::LoadOp> loads;
-  op.getBlock()->walk([&](memref::LoadOp load) { loads.push_back(load); });
-  return loads;
-}
-
-static std::optional<Access::Kind> classify(AffineMap map, unsigned numRows) {
-  if (llvm::none_of(llvm::seq(numRows),
-                    [&](unsigned dim) { return map.isFunctionOfDim(dim); }))
-    return Access::Shared;
-  if (!llvm::all_of(map.getResults(), llvm::IsaPred<AffineDimExpr>))
-    return std::nullopt;
-  if (map.getNumResults() < numRows)
-    return Access::Partial;
-  for (unsigned dim = 0; dim < numRows; ++dim)
-    if (map.getResult(dim) != getAffineDimExpr(dim, map.getContext()))
-      return Access::Partial;
-  return Access::Rows;
-}
-
-/// Whether the load reads only the row that its op is at.
-static bool loadsOwnRow(memref::LoadOp load, unsigned numRows) {
-  if (load.getIndices().size() < numRows)
-    return false;
-  for (unsigned dim = 0; dim < numRows; ++dim) {
-    // The one index of a dimension of one element may be any value.
-    if (load.getMemRefType().getDimSize(dim) == 1)
-      continue;
-    auto index = load.getIndices()[dim].getDefiningOp<linalg::IndexOp>();
-    if (!index || index.getDim() != dim)
-      return false;
-  }
-  return true;
-}
-
-/// Whether every result is the accumulator plus something.
-static bool isSum(linalg::LinalgOp op) {
-  auto yield = cast<linalg::YieldOp>(op.getBlock()->getTerminator());
-  for (auto [value, accumulator] :
-       llvm::zip_equal(yield.getOperands(), op.getRegionOutputArgs())) {
-    auto sum = value.getDefiningOp<arith::AddFOp>();
-    if (!sum || !accumulator.hasOneUse() ||
-        !llvm::is_contained(sum->getOperands(), accumulator))
-      return false;
-  }
-  return true;
-}
-
-/// Whether the op computes more points than any operand has elements: it is a
-/// product of matrices, not done row by row.
-static bool isProduct(linalg::LinalgOp op) {
-  return llvm::none_of(op.getIndexingMapsArray(), [&](AffineMap map) {
-    return map.getNumResults() == op.getNumLoops();
-  });
-}
-
-/// What the op touches, if a loop over rows can hold it.
-std::optional<SmallVector<Access>>
-RowGroup::analyze(linalg::LinalgOp op) const {
-  unsigned numRows = rows.size();
-  if (op.hasDynamicShape() || op.getNumLoops() < numRows ||
-      ArrayRef(op.getStaticLoopRanges()).take_front(numRows) !=
-          ArrayRef(rows) ||
-      isProduct(op))
-    return std::nullopt;
-  SmallVector<utils::IteratorType> iterators = op.getIteratorTypesArray();
-  if (!llvm::all_equal(ArrayRef(iterators).take_front(numRows)) ||
-      (sumsRows(op) && !isSum(op)))
-    return std::nullopt;
-  SmallVector<Access> found;
-  for (OpOperand &operand : op->getOpOperands()) {
-    if (!isa<MemRefType>(operand.get().getType()))
-      continue;
-    std::optional<Access::Kind> kind =
-        classify(op.getMatchingIndexingMap(&operand), numRows);
-    bool isWrite = op.isDpsInit(&operand);
-    if (!kind ||
-        (isWrite && *kind != (sumsRows(op) ? Access::Shared : Access::Rows)))
-      return std::nullopt;
-    found.push_back({operand.get(), *kind, isWrite});
-  }
-  for (memref::LoadOp load : getLoads(op))
-    found.push_back(
-        {load.getMemRef(),
-         loadsOwnRow(load, numRows) ? Access::Rows : Access::Partial,
-         /*isWrite=*/false});
-  return found;
-}
-
-/// Whether one writes what the other touches, other than row by row.
-static bool conflict(const Access &a, const Access &b) {
-  return (a.isWrite || b.isWrite) &&
-         getWholeMemory(a.memory) == getWholeMemory(b.memory) &&
-         !(a.memory == b.memory && a.kind == Access::Rows &&
-           b.kind == Access::Rows);
-}
-
-/// Whether one writes what the other touches.
-static bool depend(linalg::LinalgOp a, linalg::LinalgOp b) {
-  auto touches = [](linalg::LinalgOp op, Value root) {
-    return llvm::any_of(
-               op->getOperands(),
-               [&](Value value) { return getWholeMemory(value) == root; }) ||
-           llvm::any_of(getLoads(op), [&](memref::LoadOp load) {
-             return getWholeMemory(load.getMemRef()) == root;
-           });
-  };
-  auto writesFor = [&](linalg::LinalgOp writer, linalg::LinalgOp other) {
-    return llvm::any_of(writer.getDpsInits(), [&](Value value) {
-      return touches(other, getWholeMemory(value));
-    });
-  };
-  return writesFor(a, b) || writesFor(b, a);
-}
-
-bool RowGroup::add(linalg::LinalgOp op, ArrayRef<linalg::LinalgOp> deferred) {
-  std::optional<SmallVector<Access>> found = analyze(op);
-  if (!found || llvm::any_of(deferred, [&](linalg::LinalgOp other) {
-        return depend(op, other);
-      }))
-    return false;
-  for (const Access &access : *found)
-    for (const Access &other : accesses)
-      if (conflict(access, other))
-        return false;
-  ops.push_back(op);
-  accesses.append(*found);
-  return true;
-}
-
-bool RowGroup::conflictsWith(linalg::LinalgOp op) const {
-  return llvm::any_of(
-      ops, [&](linalg::LinalgOp other) { return depend(op, other); });
-}
-
-bool RowGroup::isWorthwhile() const { return ops.size() > 1 || hasSums(); }
 
 //===----------------------------------------------------------------------===//
 // The loop
@@ -264,7 +95,7 @@ static int64_t countRowBytes(MemRefType type, unsigned numRows) {
 
 /// As many rows as fit and leave a block for every part of a sum, of those that
 /// divide their dimension.
-int64_t RowGroup::chooseBlock() const {
+int64_t RowLoopBuilder::chooseBlock() const {
   llvm::SmallDenseSet<Value> seen;
   int64_t bytes = 0;
   for (const Access &access : accesses)
@@ -273,7 +104,7 @@ int64_t RowGroup::chooseBlock() const {
           countRowBytes(cast<MemRefType>(access.memory.getType()), rows.size());
   int64_t most = std::clamp<int64_t>(blockBytes / std::max<int64_t>(bytes, 1),
                                      1, rows.back());
-  if (hasSums())
+  if (group.hasSums())
     most = std::min(most,
                     std::max<int64_t>(1, llvm::product_of(rows) / rowSumParts));
   while (rows.back() % most != 0)
@@ -281,7 +112,7 @@ int64_t RowGroup::chooseBlock() const {
   return most;
 }
 
-int64_t RowGroup::countPoints() const {
+int64_t RowLoopBuilder::countPoints() const {
   int64_t points = 0;
   for (linalg::LinalgOp op : ops)
     points += llvm::product_of(op.getStaticLoopRanges());
@@ -289,9 +120,9 @@ int64_t RowGroup::countPoints() const {
 }
 
 /// A part of each sum over rows for every task.
-void RowGroup::addPartials(ImplicitLocOpBuilder &b) {
+void RowLoopBuilder::addPartials(ImplicitLocOpBuilder &b) {
   for (linalg::LinalgOp op : ops) {
-    if (!sumsRows(op))
+    if (!RowGroup::sumsRows(op))
       continue;
     for (Value sum : op.getDpsInits()) {
       auto type = cast<MemRefType>(sum.getType());
@@ -304,8 +135,8 @@ void RowGroup::addPartials(ImplicitLocOpBuilder &b) {
 }
 
 /// Where a block begins, in each dimension of the rows.
-SmallVector<OpFoldResult> RowGroup::getRowOffsets(ImplicitLocOpBuilder &b,
-                                                  Value block) {
+SmallVector<OpFoldResult> RowLoopBuilder::getRowOffsets(ImplicitLocOpBuilder &b,
+                                                        Value block) {
   SmallVector<OpFoldResult> offsets(rows.size(), b.getIndexAttr(0));
   for (int64_t dim = rows.size() - 1; dim >= 0; --dim) {
     bool isLast = dim + 1 == int64_t(rows.size());
@@ -327,12 +158,12 @@ SmallVector<OpFoldResult> RowGroup::getRowOffsets(ImplicitLocOpBuilder &b,
 }
 
 /// The part of an operand that belongs to the block.
-Value RowGroup::cut(ImplicitLocOpBuilder &b, Value memory, AffineMap map,
-                    ArrayRef<OpFoldResult> rowOffsets) {
+Value RowLoopBuilder::cut(ImplicitLocOpBuilder &b, Value memory, AffineMap map,
+                          ArrayRef<OpFoldResult> rowOffsets) {
   if (Value part = local.lookupOrNull(memory))
     return part;
   auto type = dyn_cast<MemRefType>(memory.getType());
-  if (!type || classify(map, rows.size()) == Access::Shared)
+  if (!type || classifyAccess(map, rows.size()) == Access::Shared)
     return memory;
   SmallVector<OpFoldResult> offsets, sizes,
       strides(type.getRank(), b.getIndexAttr(1));
@@ -349,7 +180,7 @@ Value RowGroup::cut(ImplicitLocOpBuilder &b, Value memory, AffineMap map,
 }
 
 /// Memory that only the group uses holds one block.
-void RowGroup::makeLocal(ImplicitLocOpBuilder &b) {
+void RowLoopBuilder::makeLocal(ImplicitLocOpBuilder &b) {
   for (const Access &access : accesses) {
     auto allocation = access.memory.getDefiningOp<memref::AllocOp>();
     if (!allocation || access.kind != Access::Rows ||
@@ -374,7 +205,7 @@ void RowGroup::makeLocal(ImplicitLocOpBuilder &b) {
 
 /// Makes the body's loads from memory that holds a block count rows from the
 /// block's first.
-void RowGroup::loadFromBlock(linalg::LinalgOp op) {
+void RowLoopBuilder::loadFromBlock(linalg::LinalgOp op) {
   for (memref::LoadOp load : getLoads(op)) {
     Value part = local.lookupOrNull(load.getMemRef());
     if (!part)
@@ -390,7 +221,7 @@ void RowGroup::loadFromBlock(linalg::LinalgOp op) {
   }
 }
 
-void RowGroup::buildBlock(ImplicitLocOpBuilder &b, Value block) {
+void RowLoopBuilder::buildBlock(ImplicitLocOpBuilder &b, Value block) {
   SmallVector<OpFoldResult> rowOffsets = getRowOffsets(b, block);
   for (linalg::LinalgOp op : ops) {
     IRMapping mapping;
@@ -406,7 +237,7 @@ void RowGroup::buildBlock(ImplicitLocOpBuilder &b, Value block) {
   }
 }
 
-void RowGroup::buildTask(ImplicitLocOpBuilder &b, Value task) {
+void RowLoopBuilder::buildTask(ImplicitLocOpBuilder &b, Value task) {
   makeLocal(b);
   for (auto &[sum, partial] : partials) {
     auto type = cast<MemRefType>(partial.getType());
@@ -443,7 +274,7 @@ void RowGroup::buildTask(ImplicitLocOpBuilder &b, Value task) {
 }
 
 /// Adds the parts of each sum to it, in the order of the rows.
-void RowGroup::addUp(ImplicitLocOpBuilder &b) {
+void RowLoopBuilder::addUp(ImplicitLocOpBuilder &b) {
   for (auto &[sum, partial] : partials) {
     unsigned rank = cast<MemRefType>(partial.getType()).getRank();
     SmallVector<AffineMap> maps{b.getMultiDimIdentityMap(rank),
@@ -460,46 +291,27 @@ void RowGroup::addUp(ImplicitLocOpBuilder &b) {
   }
 }
 
-void RowGroup::build(int64_t minPoints, ArrayRef<linalg::LinalgOp> deferred) {
-  Operation *last = ops.back();
-  ImplicitLocOpBuilder b(last->getLoc(), last);
-  b.setInsertionPointAfter(last);
-  block = chooseBlock();
-  blocks = llvm::product_of(rows) / block;
-  tasks = hasSums() ? std::min(blocks, rowSumParts) : blocks;
-  addPartials(b);
-  Operation *loop;
-  if (countPoints() >= minPoints) {
-    auto forall =
+/// A loop over the tasks: on threads, or for little work not.
+void RowLoopBuilder::buildLoop(ImplicitLocOpBuilder &b, bool onThreads) {
+  OpBuilder::InsertionGuard guard(b);
+  if (onThreads) {
+    auto loop =
         scf::ForallOp::create(b, ArrayRef<OpFoldResult>{b.getIndexAttr(tasks)},
                               ValueRange{}, std::nullopt);
-    loop = forall;
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPoint(forall.getTerminator());
-    buildTask(b, forall.getInductionVar(0));
-  } else {
-    Value zero = arith::ConstantIndexOp::create(b, 0);
-    Value one = arith::ConstantIndexOp::create(b, 1);
-    Value end = arith::ConstantIndexOp::create(b, tasks);
-    auto serial = scf::ForOp::create(b, zero, end, one);
-    loop = serial;
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(serial.getBody());
-    buildTask(b, serial.getInductionVar());
+    b.setInsertionPoint(loop.getTerminator());
+    return buildTask(b, loop.getInductionVar(0));
   }
-  b.setInsertionPointAfter(loop);
-  addUp(b);
-  // In their order; what comes later in the block stays where it is.
-  Operation *place = b.getInsertionPoint() == b.getInsertionBlock()->begin()
-                         ? loop
-                         : &*std::prev(b.getInsertionPoint());
-  for (linalg::LinalgOp op : deferred) {
-    if (!op->isBeforeInBlock(place))
-      break;
-    op->moveAfter(place);
-    place = op;
-  }
-  llvm::SmallDenseSet<Operation *> allocations;
+  Value zero = arith::ConstantIndexOp::create(b, 0);
+  Value one = arith::ConstantIndexOp::create(b, 1);
+  Value end = arith::ConstantIndexOp::create(b, tasks);
+  auto loop = scf::ForOp::create(b, zero, end, one);
+  b.setInsertionPointToStart(loop.getBody());
+  buildTask(b, loop.getInductionVar());
+}
+
+/// Drops the ops, and what only they have allocated.
+void RowLoopBuilder::eraseOps() {
+  llvm::SetVector<Operation *> allocations;
   for (const Access &access : accesses)
     if (auto allocation = access.memory.getDefiningOp<memref::AllocOp>())
       allocations.insert(allocation);
@@ -508,6 +320,21 @@ void RowGroup::build(int64_t minPoints, ArrayRef<linalg::LinalgOp> deferred) {
   for (Operation *allocation : allocations)
     if (allocation->use_empty())
       allocation->erase();
+}
+
+void RowLoopBuilder::build(int64_t minPoints,
+                           ArrayRef<linalg::LinalgOp> deferred) {
+  Operation *last = ops.back();
+  ImplicitLocOpBuilder b(last->getLoc(), last);
+  b.setInsertionPointAfter(last);
+  addPartials(b);
+  buildLoop(b, /*onThreads=*/countPoints() >= minPoints);
+  addUp(b);
+  // In their order; what comes later in the block stays where it is.
+  for (linalg::LinalgOp op : deferred)
+    if (op->isBeforeInBlock(last))
+      op->moveBefore(b.getInsertionBlock(), b.getInsertionPoint());
+  eraseOps();
 }
 
 //===----------------------------------------------------------------------===//
@@ -519,13 +346,10 @@ static bool loadsConstant(Operation &op) {
   auto load = dyn_cast<memref::LoadOp>(op);
   if (!load)
     return false;
-  Value root = getWholeMemory(load.getMemRef());
+  Value whole = getWholeMemory(load.getMemRef());
   return llvm::none_of(
-      op.getBlock()->getOps<linalg::LinalgOp>(), [&](linalg::LinalgOp other) {
-        return llvm::any_of(other.getDpsInits(), [&](Value init) {
-          return getWholeMemory(init) == root;
-        });
-      });
+      op.getBlock()->getOps<linalg::LinalgOp>(),
+      [&](linalg::LinalgOp other) { return writes(other, whole); });
 }
 
 /// Ops of the block that can trade places where their memory allows it: linalg
@@ -565,12 +389,12 @@ static void fuseRun(ArrayRef<linalg::LinalgOp> run, int64_t minPoints) {
   SmallVector<linalg::LinalgOp> deferred;
   for (linalg::LinalgOp op : run) {
     auto dependsOn = [&](linalg::LinalgOp other) { return depend(op, other); };
-    if (!group.add(op, deferred) &&
-        (group.conflictsWith(op) || llvm::any_of(deferred, dependsOn)))
+    if (llvm::any_of(deferred, dependsOn) ||
+        (!group.add(op) && llvm::any_of(group.getOps(), dependsOn)))
       deferred.push_back(op);
   }
   if (group.isWorthwhile())
-    group.build(minPoints, deferred);
+    RowLoopBuilder(group).build(minPoints, deferred);
 }
 
 namespace {
