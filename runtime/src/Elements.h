@@ -33,17 +33,21 @@ const char *dtypeName(mt_dtype dtype);
 std::optional<mt_dtype> parseDtype(const std::string &name);
 bool isFloat(mt_dtype dtype);
 
+/// The bits of `from` as another type of its size.
+template <typename To, typename From> inline To bitCast(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof to);
+  return to;
+}
+
 inline float bf16ToFloat(uint16_t bits) {
-  uint32_t wide = uint32_t(bits) << 16;
-  float value;
-  std::memcpy(&value, &wide, sizeof value);
-  return value;
+  return bitCast<float>(uint32_t(bits) << 16);
 }
 
 /// Rounds to nearest, ties to even; NaN stays NaN.
 inline uint16_t floatToBf16(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
+  auto bits = bitCast<uint32_t>(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u)
     return uint16_t((bits >> 16) | 0x40u);
   return uint16_t((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);

@@ -24,12 +24,24 @@ public:
     begin = now;
   }
 
+  /// Ends a step that has taken so long.
+  void addStep(double seconds) {
+    ++stepCount;
+    allSeconds += seconds;
+  }
+  /// Forgets what was counted.
+  void reset() { *this = KernelClock(secondsByKernel.size()); }
+
   /// By the manifest's numbers.
   const std::vector<double> &seconds() const { return secondsByKernel; }
-  void reset() { secondsByKernel.assign(secondsByKernel.size(), 0); }
+  int64_t steps() const { return stepCount; }
+  /// Of all steps.
+  double stepSeconds() const { return allSeconds; }
 
 private:
   std::vector<double> secondsByKernel;
+  int64_t stepCount = 0;
+  double allSeconds = 0;
   int64_t current = -1;
   std::chrono::steady_clock::time_point begin;
 };

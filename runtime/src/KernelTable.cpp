@@ -13,7 +13,11 @@
 
 using namespace mt::runtime;
 
-double mt::runtime::measureCopy(ThreadPool &pool, int64_t bytes) {
+namespace {
+
+/// Bytes that the threads of a rank read and write in a second when they copy:
+/// `bytes` in all, half of them read. The best of several copies.
+double measureCopy(ThreadPool &pool, int64_t bytes) {
   constexpr int64_t piece = 16 << 10;
   int64_t half = std::max<int64_t>(bytes / 2, piece);
   std::vector<char> from(size_t(half), 1), to(size_t(half), 0);
@@ -34,8 +38,6 @@ double mt::runtime::measureCopy(ThreadPool &pool, int64_t bytes) {
   return best;
 }
 
-namespace {
-
 enum class Kind { Product, Attention, Other };
 
 Kind kindOf(const KernelInfo &kernel) {
@@ -51,65 +53,90 @@ Kind kindOf(const KernelInfo &kernel) {
 
 struct Line {
   const KernelInfo *kernel;
-  double seconds;
+  /// Of a step.
+  double seconds, share;
 };
+
+/// What a copy of a kernel's bytes reaches, measured once a size.
+class Copies {
+public:
+  explicit Copies(ThreadPool &pool) : pool(pool) {}
+
+  /// `0.53`, or `-` for what is not compared.
+  std::string compare(const KernelInfo &kernel, double bytesPerSecond) {
+    if (kindOf(kernel) != Kind::Other || kernel.bytes == 0)
+      return "-";
+    auto [copy, isNew] = bySize.try_emplace(kernel.bytes);
+    if (isNew)
+      copy->second = measureCopy(pool, kernel.bytes);
+    char text[32];
+    std::snprintf(text, sizeof text, "%.2f", bytesPerSecond / copy->second);
+    return text;
+  }
+
+private:
+  ThreadPool &pool;
+  std::map<int64_t, double> bySize;
+};
+
+void printLine(std::ostream &stream, const Line &line, Copies &copies) {
+  const KernelInfo &kernel = *line.kernel;
+  double runs = double(kernel.executions);
+  double flops = double(kernel.flops) * runs / line.seconds;
+  double bytes = double(kernel.bytes) * runs / line.seconds;
+  char text[512];
+  std::snprintf(text, sizeof text, "%9.3f %6.2f %8lld %9.1f %8.2f %8s  %s\n",
+                line.seconds * 1e3, 100 * line.share,
+                static_cast<long long>(kernel.executions), flops * 1e-9,
+                bytes * 1e-9, copies.compare(kernel, bytes).c_str(),
+                kernel.name.c_str());
+  stream << text;
+}
+
+void printTotals(std::ostream &stream, const std::vector<Line> &lines,
+                 double stepSeconds) {
+  double rest = stepSeconds;
+  auto print = [&](const char *what, double seconds) {
+    char text[128];
+    std::snprintf(text, sizeof text, "%9.3f %6.2f  %s\n", seconds * 1e3,
+                  100 * seconds / stepSeconds, what);
+    stream << text;
+  };
+  for (auto [kind, what] : {std::pair(Kind::Product, "products"),
+                            std::pair(Kind::Attention, "attention"),
+                            std::pair(Kind::Other, "other kernels")}) {
+    double sum = 0;
+    for (const Line &line : lines)
+      if (kindOf(*line.kernel) == kind)
+        sum += line.seconds;
+    print(what, sum);
+    rest -= sum;
+  }
+  print("collectives, data, and what is between kernels", rest);
+}
 
 } // namespace
 
 void mt::runtime::printKernels(std::ostream &stream, const Manifest &manifest,
-                               const std::vector<double> &seconds,
-                               int64_t steps, double stepSeconds,
-                               ThreadPool &pool) {
+                               const KernelClock &clock, ThreadPool &pool) {
+  double steps = double(clock.steps());
   std::vector<Line> lines;
-  std::map<Kind, double> sums;
-  double all = 0;
-  for (size_t i = 0; i < manifest.kernels.size(); ++i) {
-    const KernelInfo &kernel = manifest.kernels[i];
-    double perStep = seconds[i] / double(steps);
-    lines.push_back({&kernel, perStep});
-    sums[kindOf(kernel)] += perStep;
-    all += perStep;
-  }
+  for (size_t i = 0; i < manifest.kernels.size(); ++i)
+    lines.push_back({&manifest.kernels[i], clock.seconds()[i] / steps,
+                     clock.seconds()[i] / clock.stepSeconds()});
   std::sort(lines.begin(), lines.end(),
             [](const Line &a, const Line &b) { return a.seconds > b.seconds; });
-
-  char text[512];
-  stream << "\nkernels of a step: mean milliseconds of rank 0 over " << steps
-         << " step" << (steps == 1 ? "" : "s") << "\n\n";
+  stream << "\nkernels of a step: mean milliseconds of rank 0 over "
+         << clock.steps() << " step" << (clock.steps() == 1 ? "" : "s")
+         << "\n\n";
+  char text[128];
   std::snprintf(text, sizeof text, "%9s %6s %8s %9s %8s %8s  %s\n", "ms", "%",
                 "launches", "GFLOP/s", "GB/s", "of copy", "kernel");
   stream << text;
-  std::map<int64_t, double> copies;
-  for (const Line &line : lines) {
-    const KernelInfo &kernel = *line.kernel;
-    double runs = double(kernel.executions);
-    double flops = double(kernel.flops) * runs / line.seconds;
-    double bytes = double(kernel.bytes) * runs / line.seconds;
-    std::string ofCopy = "-";
-    if (kindOf(kernel) == Kind::Other && kernel.bytes > 0) {
-      auto [copy, isNew] = copies.try_emplace(kernel.bytes);
-      if (isNew)
-        copy->second = measureCopy(pool, kernel.bytes);
-      std::snprintf(text, sizeof text, "%.2f", bytes / copy->second);
-      ofCopy = text;
-    }
-    std::snprintf(text, sizeof text, "%9.3f %6.2f %8lld %9.1f %8.2f %8s  %s\n",
-                  line.seconds * 1e3,
-                  100 * line.seconds / stepSeconds * double(steps),
-                  static_cast<long long>(kernel.executions), flops * 1e-9,
-                  bytes * 1e-9, ofCopy.c_str(), kernel.name.c_str());
-    stream << text;
-  }
-  double perStep = stepSeconds / double(steps);
+  Copies copies(pool);
+  for (const Line &line : lines)
+    printLine(stream, line, copies);
   stream << "\n";
-  auto total = [&](const char *what, double value) {
-    std::snprintf(text, sizeof text, "%9.3f %6.2f  %s\n", value * 1e3,
-                  100 * value / perStep, what);
-    stream << text;
-  };
-  total("products", sums[Kind::Product]);
-  total("attention", sums[Kind::Attention]);
-  total("other kernels", sums[Kind::Other]);
-  total("collectives, data, and what is between kernels", perStep - all);
+  printTotals(stream, lines, clock.stepSeconds() / steps);
   stream.flush();
 }

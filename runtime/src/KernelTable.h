@@ -3,6 +3,7 @@
 #ifndef MT_RUNTIME_KERNELTABLE_H
 #define MT_RUNTIME_KERNELTABLE_H
 
+#include "KernelClock.h"
 #include "Manifest.h"
 
 #include <iosfwd>
@@ -11,16 +12,11 @@ namespace mt::runtime {
 
 class ThreadPool;
 
-/// Bytes that the threads of a rank read and write in a second when they copy:
-/// `bytes` in all, half of them read. The best of several copies.
-double measureCopy(ThreadPool &pool, int64_t bytes);
-
-/// The kernels of a rank by what they took: `seconds` of each in `steps` steps
-/// of `stepSeconds` together. What neither multiplies matrices nor is attention
-/// stands beside a copy of as many bytes.
+/// The kernels of a rank by what they took, a mean of the steps that `clock` has
+/// counted. What neither multiplies matrices nor is attention stands beside a
+/// copy of as many bytes on the threads of `pool`.
 void printKernels(std::ostream &stream, const Manifest &manifest,
-                  const std::vector<double> &seconds, int64_t steps,
-                  double stepSeconds, ThreadPool &pool);
+                  const KernelClock &clock, ThreadPool &pool);
 
 } // namespace mt::runtime
 

@@ -8,11 +8,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Elements.h"
 #include "Philox.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 using namespace mt::runtime;
 
@@ -26,20 +26,8 @@ constexpr int64_t lanes = 64;
 /// Whose mantissa holds an integer below 2^52 as it is.
 constexpr uint64_t bitsOf2To52 = 0x4330000000000000;
 
-MT_INLINE uint64_t bitsOf(double value) {
-  uint64_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
-MT_INLINE double fromBits(uint64_t bits) {
-  double value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
 MT_INLINE double toDouble(uint64_t below2To52) {
-  return fromBits(below2To52 | bitsOf2To52) - 0x1p52;
+  return bitCast<double>(below2To52 | bitsOf2To52) - 0x1p52;
 }
 
 /// The upper 53 bits of `word`, as an integer.
@@ -53,9 +41,9 @@ MT_INLINE double logarithm(double x) {
   constexpr double ln2Low = 1.90821492927058770002e-10;
   constexpr uint64_t rootHalf = 0x3fe6a09e667f3bcd, one = 0x3ff0000000000000;
   // x = 2^k (1 + f) with 1 + f between the roots of 1/2 and 2.
-  uint64_t bits = bitsOf(x) + (one - rootHalf);
+  uint64_t bits = bitCast<uint64_t>(x) + (one - rootHalf);
   double k = toDouble(bits >> 52) - 1023;
-  double f = fromBits((bits & 0xfffffffffffff) + rootHalf) - 1;
+  double f = bitCast<double>((bits & 0xfffffffffffff) + rootHalf) - 1;
   double s = f / (2 + f);
   double z = s * s, w = z * z;
   double even =
@@ -81,7 +69,7 @@ MT_INLINE Circle circle(double angle) {
   // Adding it rounds to an integer, which the lowest bits then are.
   constexpr double rounder = 0x1.8p52;
   double shifted = angle * twoOverPi + rounder;
-  uint64_t quarter = bitsOf(shifted);
+  uint64_t quarter = bitCast<uint64_t>(shifted);
   double quarters = shifted - rounder;
   double x = (angle - quarters * halfPiHigh) - quarters * halfPiLow;
   double z = x * x;
@@ -104,11 +92,13 @@ MT_INLINE Circle circle(double angle) {
   double cosine = rest + (((1 - rest) - half) + tail);
   // Turn by the quarters.
   uint64_t swap = -(quarter & 1);
-  uint64_t difference = (bitsOf(sine) ^ bitsOf(cosine)) & swap;
+  uint64_t difference =
+      (bitCast<uint64_t>(sine) ^ bitCast<uint64_t>(cosine)) & swap;
   uint64_t cosineSign = ((quarter + 1) & 2) << 62, sineSign = (quarter & 2)
                                                               << 62;
-  return {fromBits((bitsOf(cosine) ^ difference) ^ cosineSign),
-          fromBits((bitsOf(sine) ^ difference) ^ sineSign)};
+  return {
+      bitCast<double>((bitCast<uint64_t>(cosine) ^ difference) ^ cosineSign),
+      bitCast<double>((bitCast<uint64_t>(sine) ^ difference) ^ sineSign)};
 }
 
 /// Elements 2 first .. 2 (first + count) - 1, of at most `lanes` blocks.

@@ -65,9 +65,6 @@ private:
   RankMemory &memory;
   ThreadPool pool;
   KernelClock kernels;
-  /// Of the steps that `kernels` has counted.
-  double countedSeconds = 0;
-  int64_t countedSteps = 0;
   mt_context context;
 };
 
@@ -273,9 +270,8 @@ void RankProgram::account() {
 }
 
 void RankProgram::reportKernels() {
-  if (rank == 0 && countedSteps > 0)
-    printKernels(*job.options.progress, manifest, kernels.seconds(),
-                 countedSteps, countedSeconds, pool);
+  if (rank == 0 && kernels.steps() > 0)
+    printKernels(*job.options.progress, manifest, kernels, pool);
 }
 
 /// Rank 0 learns what all have used, and says so.
@@ -307,13 +303,10 @@ void RankProgram::run() {
     StepResult result = trainStep(step);
     if (rank == 0)
       report(step, result);
+    kernels.addStep(result.seconds);
     // The first step touches its memory for the first time.
-    if (step == job.start.step && step + 1 < job.options.steps) {
+    if (step == job.start.step && step + 1 < job.options.steps)
       kernels.reset();
-    } else {
-      countedSeconds += result.seconds;
-      ++countedSteps;
-    }
     if (job.trace)
       trace();
     save(step + 1);

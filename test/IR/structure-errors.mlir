@@ -89,3 +89,39 @@ func.func @maximum_from_nothing(%x: tensor<8xf32, #x>) {
   %y = mt.reshard %x {reason = #mt.reason<loss>, demanded_by = "mt.add"} : tensor<8xf32, #x> -> tensor<8xf32, #m>
   return
 }
+
+// -----
+
+func.func @kernel_yields_another_type(%x: tensor<8xf32>) {
+  // expected-error @+1 {{result 0 has type 'tensor<4xf32>', what is yielded has type 'tensor<8xf32>'}}
+  %y = mt.kernel (%x) : (tensor<8xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<8xf32>):
+    mt.yield %a : tensor<8xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @kernel_of_another_argument(%x: tensor<8xf32>) {
+  // expected-error @+1 {{block argument 0 has type 'tensor<4xf32>', its input has type 'tensor<8xf32>'}}
+  %y = mt.kernel (%x) : (tensor<8xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<4xf32>):
+    mt.yield %a : tensor<4xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @unit_in_a_kernel(%x: tensor<8xf32>) {
+  %y = mt.kernel (%x) : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%a: tensor<8xf32>):
+    // expected-error @+1 {{cannot be part of a kernel}}
+    mt.unit "h" forward () {
+      mt.yield
+    }
+    mt.yield %a : tensor<8xf32>
+  }
+  return
+}

@@ -17,6 +17,20 @@ func.func @unit(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
   return %y : tensor<8x64xf32>
 }
 
+// CHECK-LABEL: func.func @kernel
+// CHECK: %{{.*}} = mt.kernel(%{{.*}}) : (tensor<8x64xf32>) -> tensor<8x64xf32> {
+// CHECK-NEXT: ^bb0(%[[A:.*]]: tensor<8x64xf32>):
+// CHECK-NEXT: mt.scale %[[A]]
+// CHECK-NEXT: mt.yield %{{.*}} : tensor<8x64xf32>
+func.func @kernel(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
+  %y = mt.kernel (%x) : (tensor<8x64xf32>) -> tensor<8x64xf32> {
+  ^bb0(%a: tensor<8x64xf32>):
+    %b = mt.scale %a {factor = 2.0 : f64} : (tensor<8x64xf32>) -> tensor<8x64xf32>
+    mt.yield %b : tensor<8x64xf32>
+  }
+  return %y : tensor<8x64xf32>
+}
+
 // What nobody uses is not saved, what is not read is not passed.
 // CANON-LABEL: func.func @what_is_saved
 // CANON: mt.unit "h" forward (%[[A:.*]] = %{{.*}} : tensor<8xf32>) -> (tensor<8xf32>) {
