@@ -12,9 +12,8 @@ using namespace mlir;
 using namespace mt;
 
 double ReportedKernel::getSeconds(const Machine &machine) const {
-  double bytes = double(bytesRead) + double(bytesWritten);
-  return double(launches) * std::max(double(flops) / machine.flopsPerSecond,
-                                     bytes / machine.memoryBytesPerSecond);
+  return double(launches) *
+         machine.getComputeSeconds(flops, bytesRead + bytesWritten);
 }
 
 static std::string getOpNames(Operation *op) {

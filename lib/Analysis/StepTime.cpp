@@ -55,9 +55,7 @@ void Lanes::run(Operation *op) {
   auto cost = dyn_cast<CostOpInterface>(op);
   if (!cost)
     return;
-  double seconds =
-      std::max(double(cost.getFlops()) / machine.flopsPerSecond,
-               double(cost.getBytes()) / machine.memoryBytesPerSecond);
+  double seconds = machine.getComputeSeconds(cost.getFlops(), cost.getBytes());
   time.compute += seconds;
   computing += seconds;
 }

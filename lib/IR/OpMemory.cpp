@@ -1,7 +1,7 @@
 //===- OpMemory.cpp - in-place results, views and scratch of all ops ------===//
 //
 // Scratch is what a kernel of lib/Conversion allocates, in the order in which
-// it computes; `mt-bufferize-kernels` holds kernels to these numbers. Letters:
+// it computes; `mt-place-scratch` holds kernels to these numbers. Letters:
 // rows r (all dimensions but the last), queries s, keys t, query heads of a key
 // head g, width d.
 //
@@ -10,8 +10,6 @@
 #include "mt/IR/Mt.h"
 
 #include "llvm/Support/MathExtras.h"
-
-#include <functional>
 
 using namespace mlir;
 using namespace mt;
@@ -81,36 +79,35 @@ static Operation *getLatestPlace(Operation *op) {
   return op;
 }
 
-/// What one op of the kernel takes over, if no op reads it later. A result of
-/// an op in between that only the next op takes over needs no memory: both are
-/// one loop.
+/// Adds the kernel's arguments that `value` may take over: what one op takes
+/// over, if no op reads it later. A result of an op in between that only the
+/// next op takes over needs no memory: both are one loop.
+static void collectReusable(Value value, SmallVectorImpl<unsigned> &arguments) {
+  auto computed = dyn_cast<OpResult>(value);
+  auto memory =
+      computed ? dyn_cast<MemoryOpInterface>(computed.getOwner()) : nullptr;
+  if (!memory)
+    return;
+  for (unsigned operand :
+       memory.getReusableOperands(computed.getResultNumber())) {
+    Value taken = memory->getOperand(operand);
+    auto argument = dyn_cast<BlockArgument>(taken);
+    if (!argument) {
+      if (taken.hasOneUse() && taken.getDefiningOp()->getNumResults() == 1)
+        collectReusable(taken, arguments);
+      continue;
+    }
+    bool isLast = llvm::all_of(argument.getUses(), [&](OpOperand &use) {
+      return (use.getOwner() == memory && use.getOperandNumber() == operand) ||
+             getLatestPlace(use.getOwner())->isBeforeInBlock(memory);
+    });
+    if (isLast && !llvm::is_contained(arguments, argument.getArgNumber()))
+      arguments.push_back(argument.getArgNumber());
+  }
+}
 SmallVector<unsigned> KernelOp::getReusableOperands(unsigned result) {
   SmallVector<unsigned> operands;
-  std::function<void(Value)> collect = [&](Value value) {
-    auto computed = dyn_cast<OpResult>(value);
-    auto memory =
-        computed ? dyn_cast<MemoryOpInterface>(computed.getOwner()) : nullptr;
-    if (!memory)
-      return;
-    for (unsigned operand :
-         memory.getReusableOperands(computed.getResultNumber())) {
-      Value taken = memory->getOperand(operand);
-      auto argument = dyn_cast<BlockArgument>(taken);
-      if (!argument) {
-        if (taken.hasOneUse() && taken.getDefiningOp()->getNumResults() == 1)
-          collect(taken);
-        continue;
-      }
-      bool isLast = llvm::all_of(argument.getUses(), [&](OpOperand &use) {
-        return (use.getOwner() == memory &&
-                use.getOperandNumber() == operand) ||
-               getLatestPlace(use.getOwner())->isBeforeInBlock(memory);
-      });
-      if (isLast && !llvm::is_contained(operands, argument.getArgNumber()))
-        operands.push_back(argument.getArgNumber());
-    }
-  };
-  collect(getYield().getValues()[result]);
+  collectReusable(getYield().getValues()[result], operands);
   return operands;
 }
 

@@ -172,6 +172,8 @@ static LogicalResult check(const CLI::App &app, Arguments &arguments) {
   if (cache && !cache->empty() && !makeCacheFolder(*cache))
     return fail("--cache-dir: expected a folder that can be written, found '" +
                 *cache + "'");
+  if (app.count("--cpu") && arguments.target.cpu.empty())
+    return fail("--cpu: expected a processor as 'znver3', found ''");
   auto processor = getProcessor(arguments.target);
   if (!processor)
     return fail("--cpu: " + llvm::toString(processor.takeError()));

@@ -10,6 +10,7 @@
 
 #include "mt/IR/Transition.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace mt {
@@ -30,6 +31,13 @@ struct Machine {
   bool knowsComputation() const { return std::isfinite(flopsPerSecond); }
 
   double getBytesPerSecond(MeshAttr mesh, Axis axis) const;
+
+  /// The least time of an op: the longer of its operations and of its bytes in
+  /// memory (the roofline model, Williams et al. 2009).
+  double getComputeSeconds(int64_t flops, int64_t memoryBytes) const {
+    return std::max(double(flops) / flopsPerSecond,
+                    double(memoryBytes) / memoryBytesPerSecond);
+  }
 
   /// Time of a collective over `axes` in which a device sends `ringBytes`.
   double getSeconds(MeshAttr mesh, llvm::ArrayRef<Axis> axes,
