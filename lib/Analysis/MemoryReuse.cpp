@@ -17,6 +17,7 @@ public:
 
 private:
   bool isLastUse(Value viewed, Operation *op);
+  unsigned countUses(Value viewed, Operation *op) const;
   bool mayTakeOver(OpResult result, unsigned operand);
   bool takeOver(Value value, BlockArgument argument);
   void takeOverAny(OpResult result);
@@ -38,6 +39,14 @@ static SmallVector<unsigned> getCandidates(OpResult result) {
   return memory.getReusableOperands(result.getResultNumber());
 }
 
+/// What the use makes of the memory, if that is a view of it; else null.
+static Value getView(OpOperand &use) {
+  auto memory = dyn_cast<MemoryOpInterface>(use.getOwner());
+  return memory && memory.isView()
+             ? use.getOwner()->getResult(use.getOperandNumber())
+             : Value();
+}
+
 /// Whether nothing but `op` needs the memory of `viewed` when `op` runs or
 /// later, through any view.
 bool ReuseChooser::isLastUse(Value viewed, Operation *op) {
@@ -48,22 +57,28 @@ bool ReuseChooser::isLastUse(Value viewed, Operation *op) {
       continue;
     if (timeline.getEnd(user) > now)
       return false;
-    for (OpResult result : user->getResults())
-      if (getViewedOperand(result) == use.getOperandNumber() &&
-          !isLastUse(result, op))
-        return false;
+    if (Value view = getView(use); view && !isLastUse(view, op))
+      return false;
   }
   return true;
+}
+
+/// How many operands of `op` are the memory of `viewed`.
+unsigned ReuseChooser::countUses(Value viewed, Operation *op) const {
+  unsigned count = 0;
+  for (OpOperand &use : viewed.getUses()) {
+    count += use.getOwner() == op;
+    if (Value view = getView(use))
+      count += countUses(view, op);
+  }
+  return count;
 }
 
 /// Whether the operand's memory is free for the result once the op has read it.
 bool ReuseChooser::mayTakeOver(OpResult result, unsigned operand) {
   Operation *op = result.getOwner();
   Value viewed = getViewed(op->getOperand(operand));
-  unsigned uses = llvm::count_if(op->getOperands(), [&](Value other) {
-    return getViewed(other) == viewed;
-  });
-  return uses == 1 && isLastUse(viewed, op) &&
+  return countUses(viewed, op) == 1 && isLastUse(viewed, op) &&
          !llvm::is_contained(reuse[op], int64_t(operand));
 }
 

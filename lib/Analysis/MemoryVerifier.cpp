@@ -175,3 +175,42 @@ LogicalResult EntryMemory::verify() const {
   }
   return success();
 }
+
+//===----------------------------------------------------------------------===//
+// Neighbours
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyNeighbours(Operation *op, ValueRange parts,
+                                      const EntryMemory &memory,
+                                      ArrayRef<int64_t> numbers,
+                                      const BufferLayout &layout) {
+  std::optional<int64_t> previous;
+  for (Value part : parts) {
+    const Storage &storage = memory.getStorage(part);
+    if (!storage.buffer ||
+        (previous && !layout.areAdjacent(*previous, numbers[*storage.buffer])))
+      return op->emitOpError() << "expected joined tensors in buffers that "
+                                  "follow each other, found "
+                               << part.getType() << " elsewhere";
+    previous = numbers[*storage.buffer];
+  }
+  return success();
+}
+
+LogicalResult EntryMemory::verifyJoined(const BufferLayout &layout) const {
+  func::FuncOp function = entry;
+  ArrayRef<int64_t> numbers = layout.getNumbers(entry);
+  auto verifyParts = [&](KernelOp kernel, ValueRange parts) {
+    return parts.size() < 2 ||
+           succeeded(verifyNeighbours(kernel, parts, *this, numbers, layout));
+  };
+  for (auto kernel : function.getOps<KernelOp>()) {
+    for (unsigned number : llvm::seq(kernel.getBodyBlock()->getNumArguments()))
+      if (!verifyParts(kernel, kernel.getInputsOf(number)))
+        return failure();
+    for (unsigned number : llvm::seq(kernel.getYield().getNumOperands()))
+      if (!verifyParts(kernel, kernel.getOutputsOf(number)))
+        return failure();
+  }
+  return success();
+}

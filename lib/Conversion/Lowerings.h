@@ -43,6 +43,7 @@ void addIndexedLowerings(mlir::RewritePatternSet &patterns);
 void addNormLowerings(mlir::RewritePatternSet &patterns);
 void addProductLowerings(mlir::RewritePatternSet &patterns);
 void addAttentionLowerings(mlir::RewritePatternSet &patterns);
+void addPartLowerings(mlir::RewritePatternSet &patterns);
 void addHeadLowerings(mlir::RewritePatternSet &patterns);
 void addRandomLowerings(mlir::RewritePatternSet &patterns);
 void addLossLowerings(mlir::RewritePatternSet &patterns);

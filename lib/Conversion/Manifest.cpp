@@ -4,13 +4,12 @@
 
 #include "LaunchedKernels.h"
 #include "StepCollectives.h"
+#include "mt/Analysis/Buffers.h"
 #include "mt/Conversion/Passes.h"
 #include "mt/abi.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
-
-#include <map>
 
 using namespace mlir;
 using namespace mt;
@@ -19,37 +18,36 @@ using llvm::json::Object;
 
 namespace json = llvm::json;
 
+static SmallVector<func::FuncOp> getEntries(ModuleOp module) {
+  SmallVector<func::FuncOp> entries;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (host::isEntry(function))
+      entries.push_back(function);
+  return entries;
+}
+
+static ShardingAttr getLayout(const StepBuffer &buffer) {
+  return buffer.attributes.getAs<ShardingAttr>(attr::layout);
+}
+static ArrayRef<int64_t> getGlobalShape(const StepBuffer &buffer) {
+  auto shape = buffer.attributes.getAs<DenseI64ArrayAttr>(attr::shape);
+  return shape ? shape.asArrayRef() : buffer.type.getShape();
+}
+
 namespace {
-
-/// A buffer: what an argument or result that names it says.
-struct BufferInfo {
-  std::string role, name;
-  RankedTensorType type;
-  DictionaryAttr attributes;
-
-  ShardingAttr getLayout() const {
-    return attributes.getAs<ShardingAttr>(attr::layout);
-  }
-  ArrayRef<int64_t> getShape() const {
-    auto shape = attributes.getAs<DenseI64ArrayAttr>(attr::shape);
-    return shape ? shape.asArrayRef() : type.getShape();
-  }
-};
 
 class ManifestBuilder {
 public:
   ManifestBuilder(ModuleOp module, StringRef target, const Processor &processor)
-      : module(module), target(target), processor(processor), step(module) {}
+      : module(module), target(target), processor(processor), step(module),
+        entries(getEntries(module)), layout(entries) {}
 
   FailureOr<json::Value> build();
 
 private:
-  void collectEntry(func::FuncOp entry);
-  int64_t addBuffer(func::FuncOp entry, StringRef fallback, Type type,
-                    DictionaryAttr attributes);
-  const BufferInfo *findBuffer(StringRef role, StringRef name) const;
+  Array describeEntries();
   FailureOr<Array> describeParameters();
-  json::Value describeParameter(const BufferInfo &buffer);
+  json::Value describeParameter(const StepBuffer &buffer);
   FailureOr<Array> describeBuffers();
   Array describeCollectives();
   Object describeCollective(CollectiveOpInterface op, int64_t id);
@@ -60,11 +58,9 @@ private:
   StringRef target;
   const Processor &processor;
   StepCollectives step;
-  /// In the order of first use; a buffer is known by its role and name.
-  std::vector<BufferInfo> buffers;
-  std::map<std::pair<std::string, std::string>, int64_t> bufferIndex;
+  SmallVector<func::FuncOp> entries;
+  BufferLayout layout;
   llvm::StringMap<int64_t> parameterIndex;
-  Array entries;
 };
 
 } // namespace
@@ -165,60 +161,26 @@ static Object describeCheckpoint(ParameterAttr parameter,
 // Entries and buffers
 //===----------------------------------------------------------------------===//
 
-int64_t ManifestBuilder::addBuffer(func::FuncOp entry, StringRef fallback,
-                                   Type type, DictionaryAttr attributes) {
-  if (!attributes)
-    attributes = DictionaryAttr::get(entry.getContext());
-  auto role = attributes.getAs<StringAttr>(attr::role);
-  auto name = attributes.getAs<StringAttr>(attr::name);
-  BufferInfo buffer;
-  buffer.role = role ? role.str() : "value";
-  buffer.name = name ? name.str() : (entry.getName() + "." + fallback).str();
-  buffer.type = cast<RankedTensorType>(type);
-  buffer.attributes = attributes;
-  auto [it, isNew] =
-      bufferIndex.insert({{buffer.role, buffer.name}, int64_t(buffers.size())});
-  if (isNew)
-    buffers.push_back(buffer);
-  // Only one of the entries may say what a parameter is.
-  else if (attributes.get(attr::parameter))
-    buffers[it->second].attributes = attributes;
-  return it->second;
-}
-
-void ManifestBuilder::collectEntry(func::FuncOp entry) {
-  Array indices;
-  for (BlockArgument argument : entry.getArguments()) {
-    unsigned number = argument.getArgNumber();
-    indices.push_back(addBuffer(entry, "argument" + std::to_string(number),
-                                argument.getType(),
-                                entry.getArgAttrDict(number)));
-  }
-  for (auto [number, type] : llvm::enumerate(entry.getResultTypes()))
-    if (!entry.getResultAttr(number, attr::donated))
-      indices.push_back(addBuffer(entry, "result" + std::to_string(number),
-                                  type, entry.getResultAttrDict(number)));
-  auto bytes = entry->getAttrOfType<IntegerAttr>(attr::arenaBytes);
-  entries.push_back(Object{{"name", entry.getName()},
+Array ManifestBuilder::describeEntries() {
+  Array array;
+  for (func::FuncOp entry : entries) {
+    auto bytes = entry->getAttrOfType<IntegerAttr>(attr::arenaBytes);
+    array.push_back(Object{{"name", entry.getName()},
                            {"symbol", ("mt_" + entry.getName()).str()},
-                           {"buffers", std::move(indices)},
+                           {"buffers", toArray(layout.getNumbers(entry))},
                            {"arena_bytes", bytes ? bytes.getInt() : 0}});
+  }
+  return array;
 }
 
-const BufferInfo *ManifestBuilder::findBuffer(StringRef role,
-                                              StringRef name) const {
-  auto it = bufferIndex.find({role.str(), name.str()});
-  return it == bufferIndex.end() ? nullptr : &buffers[it->second];
-}
-
-json::Value ManifestBuilder::describeParameter(const BufferInfo &buffer) {
+json::Value ManifestBuilder::describeParameter(const StepBuffer &buffer) {
   auto parameter = buffer.attributes.getAs<ParameterAttr>(attr::parameter);
-  ShardingAttr storage = buffer.getLayout();
+  ShardingAttr storage = getLayout(buffer);
   auto compute = buffer.attributes.getAs<ShardingAttr>("mt.compute_layout");
   int64_t rank = buffer.type.getRank();
   auto getLayoutOf = [&](StringRef role) {
-    const BufferInfo *other = findBuffer(role, buffer.name);
-    return getLayoutText(other ? other->getLayout() : storage, rank);
+    const StepBuffer *other = layout.find(role, buffer.name);
+    return getLayoutText(other ? getLayout(*other) : storage, rank);
   };
   Object layouts{{"storage", getLayoutText(storage, rank)},
                  {"compute", getLayoutText(compute ? compute : storage, rank)},
@@ -229,12 +191,12 @@ json::Value ManifestBuilder::describeParameter(const BufferInfo &buffer) {
       {"trained", parameter.getTrained()},
       {"init", describeInitializer(parameter.getInit())},
       {"layouts", std::move(layouts)},
-      {"checkpoint", describeCheckpoint(parameter, buffer.getShape())}};
+      {"checkpoint", describeCheckpoint(parameter, getGlobalShape(buffer))}};
 }
 
 FailureOr<Array> ManifestBuilder::describeParameters() {
   Array array;
-  for (const BufferInfo &buffer : buffers) {
+  for (const StepBuffer &buffer : layout.getBuffers()) {
     if (buffer.role != "parameter")
       continue;
     if (!buffer.attributes.getAs<ParameterAttr>(attr::parameter))
@@ -248,14 +210,14 @@ FailureOr<Array> ManifestBuilder::describeParameters() {
 
 FailureOr<Array> ManifestBuilder::describeBuffers() {
   Array array;
-  for (const BufferInfo &buffer : buffers) {
+  for (const StepBuffer &buffer : layout.getBuffers()) {
     Object object{{"name", buffer.name},
                   {"role", buffer.role},
                   {"dtype", getTypeName(buffer.type.getElementType())},
-                  {"shape", toArray(buffer.getShape())},
+                  {"shape", toArray(getGlobalShape(buffer))},
                   {"local_shape", toArray(buffer.type.getShape())},
-                  {"sharding", describeSharding(buffer.getLayout(),
-                                                buffer.type.getRank())}};
+                  {"sharding",
+                   describeSharding(getLayout(buffer), buffer.type.getRank())}};
     if (buffer.role == "parameter" || buffer.role == "gradient" ||
         isOptimizerState(buffer.role)) {
       auto it = parameterIndex.find(buffer.name);
@@ -372,9 +334,6 @@ Array ManifestBuilder::describeKernels() {
 }
 
 FailureOr<json::Value> ManifestBuilder::build() {
-  for (auto entry : module.getOps<func::FuncOp>())
-    if (host::isEntry(entry))
-      collectEntry(entry);
   FailureOr<Array> parameters = describeParameters();
   if (failed(parameters))
     return failure();
@@ -396,7 +355,7 @@ FailureOr<json::Value> ManifestBuilder::build() {
                   {"groups", describeGroups()},
                   {"parameters", std::move(*parameters)},
                   {"buffers", std::move(*bufferList)},
-                  {"entries", std::move(entries)},
+                  {"entries", describeEntries()},
                   {"kernels", describeKernels()},
                   {"collectives", describeCollectives()}};
   if (!processor.architecture.empty())

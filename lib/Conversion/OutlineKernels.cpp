@@ -24,6 +24,18 @@ namespace mt {
 
 namespace {
 
+/// What a kernel takes for an op: tensors that are joined inside are one.
+struct Signature {
+  explicit Signature(Operation *op);
+
+  /// The first of the operands, and of the results, that are one tensor.
+  SmallVector<unsigned> operands, results;
+  /// As the computations see them.
+  SmallVector<Type> inputs, outputs;
+  /// Of each output the input that it takes over.
+  SmallVector<std::optional<unsigned>> reuse;
+};
+
 /// The kernels made so far, by what they compute.
 class KernelTable {
 public:
@@ -34,7 +46,7 @@ public:
   func::FuncOp getKernel(Operation *op);
 
 private:
-  func::FuncOp create(Operation *op);
+  func::FuncOp create(Operation *op, const Signature &signature);
   func::FuncOp build(Operation *op);
 
   SymbolTable symbols;
@@ -43,6 +55,35 @@ private:
 };
 
 } // namespace
+
+Signature::Signature(Operation *op) {
+  auto kernel = dyn_cast<KernelOp>(op);
+  if (kernel) {
+    for (BlockArgument argument : kernel.getBodyBlock()->getArguments()) {
+      unsigned number = argument.getArgNumber();
+      operands.push_back(kernel.getInputsOf(number).getBeginOperandIndex());
+      inputs.push_back(argument.getType());
+    }
+    for (auto [number, value] :
+         llvm::enumerate(kernel.getYield().getValues())) {
+      auto first = cast<OpResult>(*kernel.getOutputsOf(number).begin());
+      results.push_back(first.getResultNumber());
+      outputs.push_back(value.getType());
+    }
+  } else {
+    operands = llvm::to_vector(llvm::seq<unsigned>(0, op->getNumOperands()));
+    results = llvm::to_vector(llvm::seq<unsigned>(0, op->getNumResults()));
+    inputs = llvm::to_vector(op->getOperandTypes());
+    outputs = llvm::to_vector(op->getResultTypes());
+  }
+  for (unsigned result : results) {
+    std::optional<unsigned> reused =
+        mt::getReusedOperand(op->getResult(result));
+    if (reused && kernel)
+      reused = kernel.getPartOfInput(*reused).first;
+    reuse.push_back(reused);
+  }
+}
 
 static MemRefType getMemRefType(Type type) {
   auto tensor = cast<RankedTensorType>(type);
@@ -97,29 +138,31 @@ static StringAttr describeBody(Operation *op) {
   return StringAttr::get(op->getContext(), text);
 }
 
-/// "linear", or "silu_grad_sum_leading" for several.
+/// "linear", or "silu_grad_sum_leading" for several; parts of tensors are named
+/// where nothing else is done.
 static std::string getComputationName(Operation *op) {
-  std::string name;
-  llvm::raw_string_ostream os(name);
-  llvm::interleave(
-      getComputations(op), os,
-      [&](Operation *inner) { os << inner->getName().stripDialect(); }, "_");
-  return name;
+  SmallVector<StringRef> names;
+  for (Operation *inner : getComputations(op))
+    if (!isa<SliceOp, ConcatOp>(inner))
+      names.push_back(inner->getName().stripDialect());
+  if (names.empty())
+    names.push_back(getComputations(op).front()->getName().stripDialect());
+  return llvm::join(names, "_");
 }
 
 /// `k_linear_8x16xf32`, from the first result; `k_add_8xf32_into_0` where it
 /// takes over operand 0.
-static std::string getKernelName(Operation *op) {
+static std::string getKernelName(Operation *op, const Signature &signature) {
   std::string name = "k_" + getComputationName(op);
-  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  auto type = cast<RankedTensorType>(signature.outputs.front());
   llvm::raw_string_ostream os(name);
   os << '_';
   for (int64_t size : type.getShape())
     os << size << 'x';
   os << type.getElementType();
   bool isFirst = true;
-  for (OpResult result : op->getResults())
-    if (std::optional<unsigned> operand = mt::getReusedOperand(result)) {
+  for (std::optional<unsigned> operand : signature.reuse)
+    if (operand) {
       os << (isFirst ? "_into_" : "_") << *operand;
       isFirst = false;
     }
@@ -146,24 +189,26 @@ static int64_t getScratchBytes(Operation *op) {
 }
 
 /// Context, inputs, outputs that take over no input, and scratch.
-static SmallVector<Type> getArgumentTypes(Operation *op) {
+static SmallVector<Type> getArgumentTypes(Operation *op,
+                                          const Signature &signature) {
   SmallVector<Type> types{LLVM::LLVMPointerType::get(op->getContext())};
-  for (Type type : op->getOperandTypes())
+  for (Type type : signature.inputs)
     types.push_back(type.isIndex() ? type : getMemRefType(type));
-  for (OpResult result : op->getResults())
-    if (!mt::getReusedOperand(result))
-      types.push_back(getMemRefType(result.getType()));
+  for (auto [type, reused] :
+       llvm::zip_equal(signature.outputs, signature.reuse))
+    if (!reused)
+      types.push_back(getMemRefType(type));
   if (int64_t bytes = getScratchBytes(op))
     types.push_back(
         MemRefType::get(bytes, IntegerType::get(op->getContext(), 8)));
   return types;
 }
 
-func::FuncOp KernelTable::create(Operation *op) {
-  SmallVector<Type> arguments = getArgumentTypes(op);
+func::FuncOp KernelTable::create(Operation *op, const Signature &signature) {
+  SmallVector<Type> arguments = getArgumentTypes(op, signature);
   OpBuilder::InsertionGuard guard(builder);
   builder.clearInsertionPoint();
-  auto kernel = func::FuncOp::create(op->getLoc(), getKernelName(op),
+  auto kernel = func::FuncOp::create(op->getLoc(), getKernelName(op, signature),
                                      builder.getFunctionType(arguments, {}));
   kernel.setPrivate();
   SmallVector<StringRef> names;
@@ -214,12 +259,13 @@ cloneComputations(Operation *op, ArrayRef<Value> operands, OpBuilder &builder) {
 
 func::FuncOp KernelTable::build(Operation *op) {
   Location loc = op->getLoc();
-  func::FuncOp kernel = create(op);
+  Signature signature(op);
+  func::FuncOp kernel = create(op, signature);
   OpBuilder::InsertionGuard guard(builder);
   Block *body = &kernel.front();
   builder.setInsertionPointToStart(body);
   SmallVector<Value> operands;
-  for (auto [index, type] : llvm::enumerate(op->getOperandTypes())) {
+  for (auto [index, type] : llvm::enumerate(signature.inputs)) {
     Value argument = body->getArgument(1 + index);
     operands.push_back(type.isIndex() ? argument
                                       : bufferization::ToTensorOp::create(
@@ -227,18 +273,64 @@ func::FuncOp KernelTable::build(Operation *op) {
                                             /*restrict=*/true));
   }
   SmallVector<Value> results = cloneComputations(op, operands, builder);
-  unsigned next = 1 + op->getNumOperands();
-  for (OpResult result : op->getResults()) {
-    std::optional<unsigned> operand = mt::getReusedOperand(result);
-    Value target = body->getArgument(operand ? 1 + *operand : next++);
+  unsigned next = 1 + signature.inputs.size();
+  for (auto [result, reused] : llvm::zip_equal(results, signature.reuse)) {
+    Value target = body->getArgument(reused ? 1 + *reused : next++);
     // The read of an operand holds the promise that nothing else is its memory.
     bufferization::MaterializeInDestinationOp::create(
-        builder, loc, /*result=*/Type(), results[result.getResultNumber()],
-        target,
-        /*restrict=*/!operand, /*writable=*/true);
+        builder, loc, /*result=*/Type(), result, target,
+        /*restrict=*/!reused, /*writable=*/true);
   }
   func::ReturnOp::create(builder, loc);
   return kernel;
+}
+
+/// Gives `to` what says where `from` came from and lives.
+static void copyPlacement(Operation *from, Operation *to) {
+  for (StringRef name : {mt::attr::unit, mt::attr::direction, mt::attr::places,
+                         mt::attr::reuse, mt::attr::scratch})
+    if (Attribute attribute = from->getAttr(name))
+      to->setAttr(name, attribute);
+}
+
+static void launch(Operation *op, func::FuncOp kernel) {
+  OpBuilder builder(op);
+  Signature signature(op);
+  SmallVector<Value> operands;
+  SmallVector<Type> types;
+  SmallVector<int64_t> reuse;
+  SmallVector<Attribute> places;
+  auto placesOfAll = op->getAttrOfType<ArrayAttr>(mt::attr::places);
+  for (unsigned operand : signature.operands)
+    operands.push_back(op->getOperand(operand));
+  for (auto [result, reused] :
+       llvm::zip_equal(signature.results, signature.reuse)) {
+    types.push_back(op->getResult(result).getType());
+    reuse.push_back(reused ? int64_t(*reused) : -1);
+    if (placesOfAll)
+      places.push_back(placesOfAll[result]);
+  }
+  auto launched = LaunchOp::create(builder, op->getLoc(), types,
+                                   FlatSymbolRefAttr::get(kernel), operands);
+  copyPlacement(op, launched);
+  if (op->hasAttr(mt::attr::reuse))
+    launched->setAttr(mt::attr::reuse, builder.getDenseI64ArrayAttr(reuse));
+  if (placesOfAll)
+    launched->setAttr(mt::attr::places, builder.getArrayAttr(places));
+  for (auto [number, result] : llvm::enumerate(signature.results))
+    op->getResult(result).replaceAllUsesWith(launched.getResult(number));
+  // Joined results behind the first are at places of their own.
+  for (OpResult result : op->getResults()) {
+    if (llvm::is_contained(signature.results, result.getResultNumber()))
+      continue;
+    auto part = ViewOp::create(builder, op->getLoc(), result.getType(),
+                               launched.getResult(0));
+    if (placesOfAll)
+      part->setAttr(
+          mt::attr::places,
+          builder.getArrayAttr(placesOfAll[result.getResultNumber()]));
+    result.replaceAllUsesWith(part.getOutput());
+  }
 }
 
 /// Whether `op` stays in its entry as it is.
@@ -255,24 +347,17 @@ static bool isView(Operation *op) {
 }
 
 static LogicalResult outlineOp(Operation *op, KernelTable &kernels) {
-  OpBuilder builder(op);
-  Operation *replacement;
   if (isView(op)) {
-    replacement = ViewOp::create(builder, op->getLoc(),
-                                 op->getResult(0).getType(), op->getOperand(0));
+    OpBuilder builder(op);
+    auto view = ViewOp::create(builder, op->getLoc(),
+                               op->getResult(0).getType(), op->getOperand(0));
+    copyPlacement(op, view);
+    op->replaceAllUsesWith(view);
   } else {
     if (!isa<MtDialect>(op->getDialect()) || isa<UnitOp>(op))
       return op->emitOpError() << "is not an op of the scheduled phase";
-    func::FuncOp kernel = kernels.getKernel(op);
-    replacement =
-        LaunchOp::create(builder, op->getLoc(), op->getResultTypes(),
-                         FlatSymbolRefAttr::get(kernel), op->getOperands());
+    launch(op, kernels.getKernel(op));
   }
-  for (StringRef name : {mt::attr::unit, mt::attr::direction, mt::attr::places,
-                         mt::attr::reuse, mt::attr::scratch})
-    if (Attribute attribute = op->getAttr(name))
-      replacement->setAttr(name, attribute);
-  op->replaceAllUsesWith(replacement);
   op->erase();
   return success();
 }

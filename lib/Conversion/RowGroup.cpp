@@ -14,6 +14,26 @@ Value mt::getWholeMemory(Value memory) {
   return memory;
 }
 
+bool mt::areApart(Value a, Value b) {
+  auto first = a.getDefiningOp<memref::SubViewOp>();
+  auto second = b.getDefiningOp<memref::SubViewOp>();
+  if (!first || !second || first.getSource() != second.getSource() ||
+      !first.hasUnitStride() || !second.hasUnitStride())
+    return false;
+  auto endsBefore = [](memref::SubViewOp low, memref::SubViewOp high,
+                       unsigned dim) {
+    int64_t offset = low.getStaticOffsets()[dim],
+            size = low.getStaticSizes()[dim],
+            next = high.getStaticOffsets()[dim];
+    return !ShapedType::isDynamic(offset) && !ShapedType::isDynamic(size) &&
+           !ShapedType::isDynamic(next) && offset + size <= next;
+  };
+  return llvm::any_of(
+      llvm::seq(first.getSourceType().getRank()), [&](unsigned dim) {
+        return endsBefore(first, second, dim) || endsBefore(second, first, dim);
+      });
+}
+
 SmallVector<memref::LoadOp> mt::getLoads(linalg::LinalgOp op) {
   SmallVector<memref::LoadOp> loads;
   op.getBlock()->walk([&](memref::LoadOp load) { loads.push_back(load); });
@@ -105,6 +125,7 @@ RowGroup::analyze(linalg::LinalgOp op) const {
 static bool conflict(const Access &a, const Access &b) {
   return (a.isWrite || b.isWrite) &&
          getWholeMemory(a.memory) == getWholeMemory(b.memory) &&
+         !areApart(a.memory, b.memory) &&
          !(a.memory == b.memory && a.kind == Access::Rows &&
            b.kind == Access::Rows);
 }

@@ -42,6 +42,9 @@ bool isProduct(mlir::linalg::LinalgOp op);
 /// The memory that `memory` is a view of.
 mlir::Value getWholeMemory(mlir::Value memory);
 
+/// Whether both are parts of one memory and lie apart in one dimension.
+bool areApart(mlir::Value a, mlir::Value b);
+
 /// Whether the op writes memory of `whole`.
 bool writes(mlir::linalg::LinalgOp op, mlir::Value whole);
 

@@ -39,6 +39,7 @@ struct ToLinalg : mt::impl::ToLinalgBase<ToLinalg> {
     addProductLowerings(patterns);
     addAttentionLowerings(patterns);
     addHeadLowerings(patterns);
+    addPartLowerings(patterns);
     addRandomLowerings(patterns);
     addLossLowerings(patterns);
     addStepLowerings(patterns);

@@ -40,6 +40,10 @@ static int64_t countProductFlops(Value rows, Value weight) {
   return 2 * count * getLocalElements(weight);
 }
 
+int64_t SliceOp::getFlops() { return 0; }
+int64_t SliceOp::getBytes() { return 2 * getLocalBytes(getResult().getType()); }
+int64_t ConcatOp::getFlops() { return 0; }
+
 int64_t LinearOp::getFlops() { return countProductFlops(getX(), getWeight()); }
 int64_t LinearGradInputOp::getFlops() {
   return countProductFlops(getCotangent(), getWeight());

@@ -105,9 +105,17 @@ static void collectReusable(Value value, SmallVectorImpl<unsigned> &arguments) {
       arguments.push_back(argument.getArgNumber());
   }
 }
+/// Joined tensors take over joined tensors of their sizes, part by part.
 SmallVector<unsigned> KernelOp::getReusableOperands(unsigned result) {
-  SmallVector<unsigned> operands;
-  collectReusable(getYield().getValues()[result], operands);
+  auto [yielded, part] = getPartOfOutput(result);
+  SmallVector<unsigned> arguments, operands;
+  collectReusable(getYield().getValues()[yielded], arguments);
+  for (unsigned argument : arguments) {
+    OperandRange inputs = getInputsOf(argument);
+    if (inputs.size() == getOutputsOf(yielded).size() &&
+        inputs[part].getType() == getResult(result).getType())
+      operands.push_back(inputs.getBeginOperandIndex() + part);
+  }
   return operands;
 }
 
@@ -146,16 +154,12 @@ public:
     numberBytes = std::max<int64_t>(4, elementBytes);
   }
 
-  /// `count` tensors of numbers as they are computed, of 64 bits, or of the
-  /// op's own element type.
+  /// `count` tensors of numbers as they are computed, or of 64 bits.
   Scratch &numbers(int64_t elements, int64_t count = 1) {
     return add(elements * numberBytes, count);
   }
   Scratch &wide(int64_t elements, int64_t count = 1) {
     return add(elements * 8, count);
-  }
-  Scratch &elements(int64_t elements) {
-    return add(elements * elementBytes, 1);
   }
   /// A tensor of numbers, if the op's own elements are narrower.
   Scratch &numbersIfNarrow(int64_t elements) {
@@ -225,13 +229,12 @@ int64_t LayerNormGradWeightOp::getScratchBytes() {
 }
 int64_t RmsNormGradWeightOp::getScratchBytes() { return getRowSums(getX()); }
 
-/// Frequencies; cosines and sines; the result, before it is one tensor.
+/// Frequencies; cosines and sines.
 int64_t RopeOp::getScratchBytes() {
   int64_t half = getFrequencies().size();
   return Scratch(getX().getType())
       .wide(half)
-      .numbers(getDim(getX(), 1) * half, 2)
-      .elements(getElements(getX()));
+      .numbers(getDim(getX(), 1) * half, 2);
 }
 
 /// Results, before they are rounded.

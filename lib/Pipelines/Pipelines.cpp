@@ -96,8 +96,11 @@ void mt::buildSchedulePipeline(OpPassManager &pm,
   // Before memory is planned, because what is added to a product inside it needs
   // no memory.
   pm.addPass(createAccumulateProducts());
+  pm.addPass(createJoinProducts());
+  pm.addPass(createJoinUpdates());
   // What lies between the ops of one kernel needs no memory either.
   pm.addPass(createFormKernels());
+  pm.addPass(createInlineSlices());
   if (options.overlap)
     pm.addPass(createOverlapCollectives(
         {options.prefetch, options.drain, options.aheadBytes}));

@@ -1,9 +1,8 @@
 //===- FormKernels.cpp - ops that run together, row by row ----------------===//
 
-#include "UnitAttrs.h"
+#include "MakeKernel.h"
 #include "mt/Transforms/Passes.h"
 
-#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -55,6 +54,11 @@ private:
 // Which ops
 //===----------------------------------------------------------------------===//
 
+static std::optional<ArrayRef<int64_t>> getRows(Operation *op) {
+  auto rowOp = dyn_cast<RowOpInterface>(op);
+  return rowOp ? rowOp.getRows() : std::nullopt;
+}
+
 /// Whether the value has these rows.
 static bool hasRows(Value value, ArrayRef<int64_t> rows) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
@@ -83,8 +87,8 @@ static bool mayFollow(Operation *op, const Run &run) {
     Operation *definition = operand.get().getDefiningOp();
     if (!definition || !run.contains(definition))
       return true;
-    bool isLookedUp = isa<EmbeddingOp>(op) && operand.getOperandNumber() == 1;
-    return !isLookedUp && hasRows(operand.get(), run.rows) != isTail;
+    return !cast<RowOpInterface>(op).isLookedUp(operand.getOperandNumber()) &&
+           hasRows(operand.get(), run.rows) != isTail;
   });
 }
 
@@ -167,44 +171,6 @@ bool KernelFormer::join(Operation *op, Run &run) {
 // Kernels
 //===----------------------------------------------------------------------===//
 
-static void makeKernel(const Run &run) {
-  auto isInside = [&](Operation *op) { return run.contains(op); };
-  llvm::SetVector<Value> inputs, outputs;
-  for (Operation *op : run.ops) {
-    for (Value operand : op->getOperands())
-      if (Operation *definition = operand.getDefiningOp();
-          !definition || !isInside(definition))
-        inputs.insert(operand);
-    for (Value result : op->getResults())
-      if (!llvm::all_of(result.getUsers(), isInside))
-        outputs.insert(result);
-  }
-  Operation *last = run.getLast();
-  OpBuilder builder(last);
-  auto kernel = KernelOp::create(builder, last->getLoc(),
-                                 TypeRange(ValueRange(outputs.getArrayRef())),
-                                 inputs.getArrayRef());
-  copyUnitAttrs(last, kernel);
-  Block &body = kernel.getBody().emplaceBlock();
-  IRMapping mapping;
-  for (Value input : inputs)
-    mapping.map(input, body.addArgument(input.getType(), input.getLoc()));
-  builder.setInsertionPointToStart(&body);
-  for (Operation *op : run.ops) {
-    Operation *clone = builder.clone(*op, mapping);
-    for (StringRef name : {attr::unit, attr::direction})
-      clone->removeAttr(name);
-  }
-  SmallVector<Value> yielded = llvm::map_to_vector(
-      outputs, [&](Value value) { return mapping.lookup(value); });
-  YieldOp::create(builder, last->getLoc(), yielded);
-  for (auto [output, result] :
-       llvm::zip_equal(outputs.getArrayRef(), kernel.getOutputs()))
-    Value(output).replaceAllUsesWith(result);
-  for (Operation *op : llvm::reverse(run.ops))
-    op->erase();
-}
-
 void KernelFormer::run() {
   SmallVector<Operation *> ops;
   for (Operation &op : block)
@@ -222,7 +188,7 @@ void KernelFormer::run() {
   }
   for (const Run &run : runs)
     if (run.ops.size() > 1)
-      makeKernel(run);
+      makeKernel(run.ops);
 }
 
 namespace {

@@ -93,7 +93,8 @@ static LogicalResult verifyLegal(Operation *op, const Phase &phase) {
       (isa<ConstrainOp>(op) && phase.constrains) ||
       (isa<ReshardOp>(op) && phase.reshards) ||
       (isa<CollectiveOpInterface>(op) && phase.collectives) ||
-      (isa<AddProductOp, KernelOp, ShardOffsetOp, arith::ConstantIndexOp>(op) &&
+      (isa<AddProductOp, ConcatOp, KernelOp, ShardOffsetOp, SliceOp,
+           arith::ConstantIndexOp>(op) &&
        phase.offsets) ||
       (isa<WaitOp>(op) && phase.places);
   if (!legal)
@@ -137,12 +138,15 @@ static LogicalResult verifyBorder(func::FuncOp function) {
 }
 
 /// Everything has a place, and no two things that are needed at the same time
-/// the same one.
+/// the same one; what is joined has no gaps.
 static LogicalResult verifyPlaces(func::FuncOp function) {
   if (function.isDeclaration())
     return success();
   auto memory = EntryMemory::read(function);
-  return failed(memory) ? failure() : memory->verify();
+  if (failed(memory) || failed(memory->verify()))
+    return failure();
+  BufferLayout layout(function->getParentOfType<ModuleOp>());
+  return memory->verifyJoined(layout);
 }
 
 /// Every device runs the same list of ops, so all issue the same collectives in

@@ -9,8 +9,9 @@
 
 namespace mt::runtime {
 
-/// A memory for every buffer of the manifest, and behind them the arena. All is
-/// zero at first, and takes no memory of the machine before it is touched.
+/// A memory for every buffer of the manifest, in its order, each at the next
+/// multiple of 64 bytes: a step may take neighbours for one tensor. Behind them
+/// the arena. All is zero at first, and takes no memory of the machine before it is touched.
 class RankMemory {
 public:
   RankMemory() = default;

@@ -87,3 +87,24 @@ func.func @one_sequence(%x: tensor<1x512x64xf32>, %y: tensor<1x512xi32>) -> tens
   } {mt.reuse = array<i64: 0>}
   return %z : tensor<1x512x64xf32>
 }
+
+// -----
+
+// Two halves of one row, which lie apart, are written in one loop.
+// CHECK-LABEL: func.func private @k_silu_mul_64x512xf32
+// CHECK: scf.forall
+// CHECK-COUNT-2: linalg.generic
+// CHECK-NOT: linalg.generic
+// CHECK: return
+func.func @halves(%x: tensor<64x512xf32>) -> tensor<64x512xf32> {
+  %y = mt.kernel (%x) : (tensor<64x512xf32>) -> tensor<64x512xf32> {
+  ^bb0(%u: tensor<64x512xf32>):
+    %a = mt.slice %u {dim = 1 : i64, offset = 0 : i64} : (tensor<64x512xf32>) -> tensor<64x256xf32>
+    %b = mt.slice %u {dim = 1 : i64, offset = 256 : i64} : (tensor<64x512xf32>) -> tensor<64x256xf32>
+    %s = mt.silu %a : (tensor<64x256xf32>) -> tensor<64x256xf32>
+    %m = mt.mul %s, %b : (tensor<64x256xf32>, tensor<64x256xf32>) -> tensor<64x256xf32>
+    %z = mt.concat %s, %m {dim = 1 : i64} : (tensor<64x256xf32>, tensor<64x256xf32>) -> tensor<64x512xf32>
+    mt.yield %z : tensor<64x512xf32>
+  }
+  return %y : tensor<64x512xf32>
+}

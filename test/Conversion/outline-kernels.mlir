@@ -36,6 +36,21 @@ func.func @planned(%x: tensor<2x8xf32>) -> tensor<2x4x2xf32> {
   return %c : tensor<2x4x2xf32>
 }
 
+// A kernel takes the first of joined tensors as all of them; the other results
+// are memory beside the first.
+// CHECK-LABEL: func.func @joined
+// CHECK-NEXT: %[[S:.*]] = mt_host.launch @k_scale_8x16xf32_into_0(%arg0) {mt.places = [#mt.buffer<0>], mt.reuse = array<i64: 0>} : (tensor<4x16xf32>) -> tensor<4x16xf32>
+// CHECK-NEXT: %[[V:.*]] = mt_host.view %[[S]] {mt.places = [#mt.buffer<1>]} : tensor<4x16xf32> as tensor<4x16xf32>
+// CHECK-NEXT: return %[[S]], %[[V]]
+func.func @joined(%a: tensor<4x16xf32>, %b: tensor<4x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>) {
+  %y:2 = mt.kernel (%a, %b) : (tensor<4x16xf32>, tensor<4x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>) {
+  ^bb0(%w: tensor<8x16xf32>):
+    %0 = mt.scale %w {factor = 2.0 : f64} : (tensor<8x16xf32>) -> tensor<8x16xf32>
+    mt.yield %0 : tensor<8x16xf32>
+  } {joined_inputs = array<i64: 2>, joined_outputs = array<i64: 2>, mt.places = [#mt.buffer<0>, #mt.buffer<1>], mt.reuse = array<i64: 0, 1>}
+  return %y#0, %y#1 : tensor<4x16xf32>, tensor<4x16xf32>
+}
+
 // The ops of an mt.kernel are a kernel; equal ones are one.
 // CHECK-LABEL: func.func @kernels
 // CHECK: mt_host.launch @k_silu_mul_8xf32(%arg0, %arg1)

@@ -31,6 +31,28 @@ func.func @kernel(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
   return %y : tensor<8x64xf32>
 }
 
+// CHECK-LABEL: func.func @joined_kernel
+// CHECK-NEXT: %{{.*}}:2 = mt.kernel(%{{.*}}, %{{.*}}, %{{.*}}) : (tensor<8x64xf32>, tensor<32x64xf32>, tensor<16x64xf32>) -> (tensor<32x64xf32>, tensor<16x64xf32>) {
+// CHECK-NEXT: ^bb0(%{{.*}}: tensor<8x64xf32>, %{{.*}}: tensor<48x64xf32>):
+// CHECK: } {joined_inputs = array<i64: 1, 2>, joined_outputs = array<i64: 2>}
+func.func @joined_kernel(%x: tensor<8x64xf32>, %q: tensor<32x64xf32>, %k: tensor<16x64xf32>) -> (tensor<32x64xf32>, tensor<16x64xf32>) {
+  %y:2 = mt.kernel (%x, %q, %k) : (tensor<8x64xf32>, tensor<32x64xf32>, tensor<16x64xf32>) -> (tensor<32x64xf32>, tensor<16x64xf32>) {
+  ^bb0(%a: tensor<8x64xf32>, %w: tensor<48x64xf32>):
+    %0 = mt.scale %w {factor = 2.0 : f64} : (tensor<48x64xf32>) -> tensor<48x64xf32>
+    mt.yield %0 : tensor<48x64xf32>
+  } {joined_inputs = array<i64: 1, 2>, joined_outputs = array<i64: 2>}
+  return %y#0, %y#1 : tensor<32x64xf32>, tensor<16x64xf32>
+}
+
+// CHECK-LABEL: func.func @parts
+// CHECK-NEXT: mt.slice %{{.*}} {dim = 1 : i64, offset = 2 : i64} : (tensor<8x6x4xf32>) -> tensor<8x3x4xf32>
+// CHECK-NEXT: mt.concat %{{.*}}, %{{.*}} {dim = 1 : i64} : (tensor<8x3x4xf32>, tensor<8x6x4xf32>) -> tensor<8x9x4xf32>
+func.func @parts(%x: tensor<8x6x4xf32>) -> tensor<8x9x4xf32> {
+  %y = mt.slice %x {dim = 1 : i64, offset = 2 : i64} : (tensor<8x6x4xf32>) -> tensor<8x3x4xf32>
+  %z = mt.concat %y, %x {dim = 1 : i64} : (tensor<8x3x4xf32>, tensor<8x6x4xf32>) -> tensor<8x9x4xf32>
+  return %z : tensor<8x9x4xf32>
+}
+
 // What nobody uses is not saved, what is not read is not passed.
 // CANON-LABEL: func.func @what_is_saved
 // CANON: mt.unit "h" forward (%[[A:.*]] = %{{.*}} : tensor<8xf32>) -> (tensor<8xf32>) {

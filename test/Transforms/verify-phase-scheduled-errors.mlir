@@ -66,3 +66,16 @@ func.func @outside(%x: tensor<8xf32>) attributes {mt.arena_bytes = 64 : i64} {
   %a = mt.scale %x {factor = 2.0 : f64, mt.places = [#mt.arena<64>]} : (tensor<8xf32>) -> tensor<8xf32>
   return {mt.places = []}
 }
+
+// -----
+
+// Weights with another one between them.
+func.func @apart(%x: tensor<4x16xf32>, %q: tensor<4x16xf32> {mt.role = "parameter", mt.name = "q"}, %k: tensor<4x16xf32> {mt.role = "parameter", mt.name = "k"}, %v: tensor<4x16xf32> {mt.role = "parameter", mt.name = "v"}) attributes {mt.arena_bytes = 128 : i64} {
+  // expected-error @below {{expected joined tensors in buffers that follow each other, found 'tensor<4x16xf32>' elsewhere}}
+  %y = mt.kernel (%x, %q, %v) : (tensor<4x16xf32>, tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x8xf32> {
+  ^bb0(%a: tensor<4x16xf32>, %w: tensor<8x16xf32>):
+    %0 = mt.linear %a, %w : (tensor<4x16xf32>, tensor<8x16xf32>) -> tensor<4x8xf32>
+    mt.yield %0 : tensor<4x8xf32>
+  } {joined_inputs = array<i64: 1, 2>, joined_outputs = array<i64: 1>, mt.places = [#mt.arena<0>]}
+  return {mt.places = []}
+}

@@ -18,6 +18,7 @@
 #define MT_ANALYSIS_MEMORY_H
 
 #include "mt/Analysis/Arena.h"
+#include "mt/Analysis/Buffers.h"
 #include "mt/IR/Mt.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -99,6 +100,8 @@ public:
   /// Whether nothing shares bytes with something that is needed at the same
   /// time; fails at the op that would write over it.
   mlir::LogicalResult verify() const;
+  /// Whether what a kernel takes for one tensor lies behind each other.
+  mlir::LogicalResult verifyJoined(const BufferLayout &layout) const;
 
   llvm::ArrayRef<Storage> getStorages() const { return storages; }
   int64_t getArenaBytes() const { return arenaBytes; }

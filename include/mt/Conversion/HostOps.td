@@ -50,6 +50,7 @@ def MtHost_LaunchOp : MtHost_Op<"launch", [
     * `kernel` is a function with `mt_host.kernel`
     * after the context it takes the inputs, then a memref for every result
       that takes over no operand
+    * of tensors that are one inside the kernel, it has the first
 
     ```mlir
     %y = mt_host.launch @k_gelu(%x) : (tensor<8xf32>) -> tensor<8xf32>
@@ -63,7 +64,7 @@ def MtHost_LaunchOp : MtHost_Op<"launch", [
 }
 
 def MtHost_ViewOp : MtHost_Op<"view"> {
-  let summary = "the same memory read as another shape";
+  let summary = "memory that is there, or beside it, read as another shape";
   let description = [{
     Lifespan: from `mt-outline-kernels` to `mt-entries-to-llvm`.
 

@@ -104,9 +104,8 @@ inline constexpr int64_t maxStackBytes = 256;
 /// alone, which threads share.
 inline constexpr int64_t rowSumParts = 32;
 
-/// The sizes of the dimensions of the op's rows, none of a vector's, if it is
-/// computed row by row (lib/IR/OpRows.cpp).
-std::optional<llvm::ArrayRef<int64_t>> getRows(mlir::Operation *op);
+/// All dimensions but the last; none of a scalar.
+llvm::ArrayRef<int64_t> dropColumns(mlir::Value value);
 
 /// Default of MemoryOpInterface: operands of the result's type whose dimensions
 /// have the result's factors, none of them whole, if the op sums over nothing.

@@ -78,6 +78,31 @@ def MemoryOpInterface : OpInterface<"MemoryOpInterface"> {
   ];
 }
 
+def RowOpInterface : OpInterface<"RowOpInterface"> {
+  let cppNamespace = "::mt";
+  let description = [{
+    An op that is computed row by row: its lowering touches, for a row of its
+    result, only that row of its operands and vectors that all rows share, or it
+    sums over all rows. Rows are all dimensions but the last of its largest
+    tensor. `mt-form-kernels` puts such ops together, `mt-fuse-rows` runs them
+    on a few rows at a time. What is not the default stands in
+    lib/IR/OpRows.cpp.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      The sizes of the rows' dimensions, none for a vector; nothing where this
+      op is not computed row by row after all.
+    }], "::std::optional<::llvm::ArrayRef<int64_t>>", "getRows", (ins), "", [{
+      return ::mt::dropColumns($_op->getResult(0));
+    }]>,
+    InterfaceMethod<[{
+      Whether any row of the operand may be read for a row of the result.
+    }], "bool", "isLookedUp", (ins "unsigned":$operand), "", [{
+      return false;
+    }]>
+  ];
+}
+
 def GlobalIndexOpInterface : OpInterface<"GlobalIndexOpInterface"> {
   let cppNamespace = "::mt";
   let description = [{

@@ -50,6 +50,11 @@ class Mt_GradOp<string mnemonic, list<Trait> traits = [],
     : Mt_RuledOp<mnemonic,
         [DeclareOpInterfaceMethods<CostOpInterface>] # traits, memory>;
 
+/// Computed row by row, over the rows of its first result.
+def Mt_ByRow : DeclareOpInterfaceMethods<RowOpInterface>;
+/// Computed row by row, over rows that it says itself.
+def Mt_OwnRows : DeclareOpInterfaceMethods<RowOpInterface, ["getRows"]>;
+
 /// Part of the loss: what is resharded for it is reported as the loss'.
 def Mt_LossPart : NativeOpTrait<"LossPart"> {
   let cppNamespace = "::mt";
@@ -92,7 +97,8 @@ def Mt_PositionsOp : Mt_GradOp<"positions",
 //===----------------------------------------------------------------------===//
 
 def Mt_EmbeddingOp : Mt_ModelOp<"embedding",
-    [DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
+    [DeclareOpInterfaceMethods<RowOpInterface, ["isLookedUp"]>,
+     DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
   let summary = "rows of a table by token id";
   let description = [{
     `result[..., :] = table[ids[...], :]`. Where the vocabulary is sharded, a
@@ -187,7 +193,7 @@ def Mt_AddProductOp : Mt_Op<"add_product", [Pure,
   let hasVerifier = 1;
 }
 
-def Mt_AddOp : Mt_ModelOp<"add"> {
+def Mt_AddOp : Mt_ModelOp<"add", [Mt_ByRow]> {
   let summary = "a + b; b may lack leading dimensions";
   let description = [{
     Partial sums may be added to partial sums over the same axes. A partial
@@ -203,7 +209,7 @@ def Mt_AddOp : Mt_ModelOp<"add"> {
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_SumLeadingOp : Mt_ModelOp<"sum_leading", [], ["getScratchBytes"]> {
+def Mt_SumLeadingOp : Mt_ModelOp<"sum_leading", [Mt_OwnRows], ["getScratchBytes"]> {
   let summary = "sum over leading dimensions";
   let description = [{
     The gradient of a bias: the result keeps the operand's last dimensions.
@@ -225,7 +231,7 @@ def Mt_BroadcastLeadingOp : Mt_GradOp<"broadcast_leading"> {
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_MulOp : Mt_ModelOp<"mul"> {
+def Mt_MulOp : Mt_ModelOp<"mul", [Mt_ByRow]> {
   let summary = "elementwise product of tensors of one shape";
   let description = [{
     One factor may be a partial sum; two partial sums cannot be multiplied.
@@ -240,7 +246,7 @@ def Mt_DivOp : Mt_GradOp<"div"> {
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_ScaleOp : Mt_ModelOp<"scale"> {
+def Mt_ScaleOp : Mt_ModelOp<"scale", [Mt_ByRow]> {
   let summary = "product with a constant";
   let description = [{
     ```mlir
@@ -251,7 +257,7 @@ def Mt_ScaleOp : Mt_ModelOp<"scale"> {
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_CastOp : Mt_ModelOp<"cast"> {
+def Mt_CastOp : Mt_ModelOp<"cast", [Mt_ByRow]> {
   let summary = "conversion between floating-point types";
   let description = [{
     Rounds to nearest even when the result is narrower.
@@ -268,7 +274,7 @@ def Mt_CastOp : Mt_ModelOp<"cast"> {
   }];
 }
 
-def Mt_GeluOp : Mt_ModelOp<"gelu"> {
+def Mt_GeluOp : Mt_ModelOp<"gelu", [Mt_ByRow]> {
   let summary = "Gaussian error linear unit";
   let description = [{
     `exact`: x Φ(x) with the error function. `tanh`: the approximation of
@@ -282,14 +288,14 @@ def Mt_GeluOp : Mt_ModelOp<"gelu"> {
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_GeluGradOp : Mt_GradOp<"gelu_grad"> {
+def Mt_GeluGradOp : Mt_GradOp<"gelu_grad", [Mt_ByRow]> {
   let summary = "cotangent times the derivative of gelu at x";
   let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$x,
                        Mt_GeluKindAttr:$kind);
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_SiluOp : Mt_ModelOp<"silu"> {
+def Mt_SiluOp : Mt_ModelOp<"silu", [Mt_ByRow]> {
   let summary = "sigmoid linear unit, x / (1 + exp(-x))";
   let description = [{
     The activation of SwiGLU (Shazeer 2020), as Llama uses it.
@@ -302,13 +308,13 @@ def Mt_SiluOp : Mt_ModelOp<"silu"> {
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_SiluGradOp : Mt_GradOp<"silu_grad"> {
+def Mt_SiluGradOp : Mt_GradOp<"silu_grad", [Mt_ByRow]> {
   let summary = "cotangent times the derivative of silu at x";
   let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$x);
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_ReluOp : Mt_ModelOp<"relu"> {
+def Mt_ReluOp : Mt_ModelOp<"relu", [Mt_ByRow]> {
   let summary = "rectified linear unit, max(x, 0)";
   let description = [{
     ```mlir
@@ -319,13 +325,13 @@ def Mt_ReluOp : Mt_ModelOp<"relu"> {
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_ReluGradOp : Mt_GradOp<"relu_grad"> {
+def Mt_ReluGradOp : Mt_GradOp<"relu_grad", [Mt_ByRow]> {
   let summary = "cotangent where the operand of relu is positive, else 0";
   let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$x);
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_TanhOp : Mt_ModelOp<"tanh"> {
+def Mt_TanhOp : Mt_ModelOp<"tanh", [Mt_ByRow]> {
   let summary = "hyperbolic tangent";
   let description = [{
     ```mlir
@@ -336,7 +342,7 @@ def Mt_TanhOp : Mt_ModelOp<"tanh"> {
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_TanhGradOp : Mt_GradOp<"tanh_grad"> {
+def Mt_TanhGradOp : Mt_GradOp<"tanh_grad", [Mt_ByRow]> {
   let summary = "cotangent times 1 - y^2, where y is the result of tanh";
   let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$y);
   let results = (outs Mt_FloatTensor:$result);
@@ -360,7 +366,7 @@ def Mt_RandomKeyOp : Mt_GradOp<"random_key"> {
 }
 
 def Mt_DropoutOp : Mt_ModelOp<"dropout",
-    [DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
+    [Mt_ByRow, DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
   let summary = "zeros elements at random and scales the others";
   let description = [{
     An element is kept with probability `1 - rate`, and then divided by it. The
@@ -380,7 +386,7 @@ def Mt_DropoutOp : Mt_ModelOp<"dropout",
   let hasVerifier = 1;
 }
 
-def Mt_LayerNormOp : Mt_ModelOp<"layer_norm"> {
+def Mt_LayerNormOp : Mt_ModelOp<"layer_norm", [Mt_ByRow]> {
   let summary = "layer normalisation over the last dimension";
   let description = [{
     `(x - mean) / sqrt(variance + epsilon) * weight + bias` (Ba et al. 2016).
@@ -396,14 +402,14 @@ def Mt_LayerNormOp : Mt_ModelOp<"layer_norm"> {
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_LayerNormGradInputOp : Mt_GradOp<"layer_norm_grad_input"> {
+def Mt_LayerNormGradInputOp : Mt_GradOp<"layer_norm_grad_input", [Mt_ByRow]> {
   let summary = "gradient of `mt.layer_norm` with respect to x";
   let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$x,
                        Mt_FloatTensor:$weight, F64Attr:$epsilon);
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_LayerNormGradWeightOp : Mt_GradOp<"layer_norm_grad_weight", [],
+def Mt_LayerNormGradWeightOp : Mt_GradOp<"layer_norm_grad_weight", [Mt_OwnRows],
     ["getScratchBytes"]> {
   let summary = "gradients of `mt.layer_norm` with respect to weight and bias";
   let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$x,
@@ -411,7 +417,7 @@ def Mt_LayerNormGradWeightOp : Mt_GradOp<"layer_norm_grad_weight", [],
   let results = (outs Mt_FloatTensor:$weight_grad, Mt_FloatTensor:$bias_grad);
 }
 
-def Mt_RmsNormOp : Mt_ModelOp<"rms_norm"> {
+def Mt_RmsNormOp : Mt_ModelOp<"rms_norm", [Mt_ByRow]> {
   let summary = "root-mean-square normalisation over the last dimension";
   let description = [{
     `x / sqrt(mean(x^2) + epsilon) * weight` (Zhang and Sennrich 2019). The last
@@ -427,14 +433,14 @@ def Mt_RmsNormOp : Mt_ModelOp<"rms_norm"> {
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_RmsNormGradInputOp : Mt_GradOp<"rms_norm_grad_input"> {
+def Mt_RmsNormGradInputOp : Mt_GradOp<"rms_norm_grad_input", [Mt_ByRow]> {
   let summary = "gradient of `mt.rms_norm` with respect to x";
   let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$x,
                        Mt_FloatTensor:$weight, F64Attr:$epsilon);
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_RmsNormGradWeightOp : Mt_GradOp<"rms_norm_grad_weight", [],
+def Mt_RmsNormGradWeightOp : Mt_GradOp<"rms_norm_grad_weight", [Mt_OwnRows],
     ["getScratchBytes"]> {
   let summary = "gradient of `mt.rms_norm` with respect to weight";
   let arguments = (ins Mt_FloatTensor:$cotangent, Mt_FloatTensor:$x,
@@ -607,7 +613,7 @@ def Mt_AttentionGradOp : Mt_AttentionKind<"attention_grad", [],
 //===----------------------------------------------------------------------===//
 
 def Mt_RowMaxOp : Mt_ModelOp<"row_max",
-    [Mt_LossPart, DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
+    [Mt_OwnRows, Mt_LossPart, DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
   let summary = "maximum over the first `classes` columns";
   let description = [{
     Columns from `classes` on are padding of the vocabulary and are ignored. A
@@ -625,7 +631,7 @@ def Mt_RowMaxOp : Mt_ModelOp<"row_max",
 }
 
 def Mt_ExpSumOp : Mt_ModelOp<"exp_sum",
-    [Mt_LossPart, DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
+    [Mt_OwnRows, Mt_LossPart, DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
   let summary = "sum over the first `classes` columns of exp(logits - max)";
   let arguments = (ins Mt_FloatTensor:$logits, Mt_FloatTensor:$max,
                        Optional<Index>:$offset, I64Attr:$classes);
@@ -633,7 +639,7 @@ def Mt_ExpSumOp : Mt_ModelOp<"exp_sum",
 }
 
 def Mt_ExpSumGradOp : Mt_GradOp<"exp_sum_grad",
-    [DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
+    [Mt_ByRow, DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
   let summary = "gradient of `mt.exp_sum` with respect to the logits";
   let arguments = (ins Mt_FloatTensor:$logits, Mt_FloatTensor:$max,
                        Mt_FloatTensor:$cotangent, Optional<Index>:$offset,
@@ -642,7 +648,7 @@ def Mt_ExpSumGradOp : Mt_GradOp<"exp_sum_grad",
 }
 
 def Mt_PickOp : Mt_ModelOp<"pick",
-    [Mt_LossPart, DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
+    [Mt_OwnRows, Mt_LossPart, DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
   let summary = "the logit of each row's label";
   let description = [{
     Zero where the label is not a class (-100: ignored) or lies in another
@@ -654,14 +660,14 @@ def Mt_PickOp : Mt_ModelOp<"pick",
 }
 
 def Mt_PickGradOp : Mt_GradOp<"pick_grad",
-    [DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
+    [Mt_ByRow, DeclareOpInterfaceMethods<GlobalIndexOpInterface>]> {
   let summary = "gradient of `mt.pick` with respect to the logits";
   let arguments = (ins Mt_IndexTensor:$labels, Mt_FloatTensor:$cotangent,
                        Optional<Index>:$offset);
   let results = (outs Mt_FloatTensor:$result);
 }
 
-def Mt_TokenLossOp : Mt_ModelOp<"token_loss", [Mt_LossPart]> {
+def Mt_TokenLossOp : Mt_ModelOp<"token_loss", [Mt_OwnRows, Mt_LossPart]> {
   let summary = "sum of the losses of valid tokens, and their number";
   let description = [{
     The loss of a token is `log(exp_sum) + max - target`; tokens whose label is
@@ -680,7 +686,7 @@ def Mt_TokenLossOp : Mt_ModelOp<"token_loss", [Mt_LossPart]> {
   let results = (outs Mt_Scalar:$loss, Mt_Scalar:$count);
 }
 
-def Mt_TokenLossGradOp : Mt_GradOp<"token_loss_grad"> {
+def Mt_TokenLossGradOp : Mt_GradOp<"token_loss_grad", [Mt_OwnRows]> {
   let summary = "gradients of `mt.token_loss` w.r.t. exp_sum and target";
   let arguments = (ins Mt_Scalar:$cotangent, Mt_FloatTensor:$exp_sum,
                        Mt_IndexTensor:$labels);
@@ -792,7 +798,17 @@ def Mt_KernelOp : Mt_Op<"kernel", [IsolatedFromAbove, Pure, SingleBlock,
     to the next stays in a cache and has no place in memory. It is isolated, as
     a unit is. It moves what it takes and what it yields.
 
-    Lifespan: from `mt-form-kernels` on, on local tensors.
+    Tensors that lie one behind the other in memory may be one tensor inside.
+    `joined_inputs` says how many inputs each block argument is, in their order,
+    `joined_outputs` how many results each yielded value; without them it is one.
+    The joined tensor's elements are those of its parts, in order.
+
+    Constraints:
+    * of joined tensors, all but the last take a multiple of 64 bytes, as they
+      then have no gap between them
+    * joined tensors live in buffers that follow each other (scheduled phase)
+
+    Lifespan: from `mt-join-products` on, on local tensors.
 
     ```mlir
     %g, %s = mt.kernel (%dy, %x) : (tensor<8x64xf32>, tensor<8x64xf32>) -> (tensor<8x64xf32>, tensor<64xf32>) {
@@ -801,19 +817,78 @@ def Mt_KernelOp : Mt_Op<"kernel", [IsolatedFromAbove, Pure, SingleBlock,
       %1 = mt.sum_leading %0 : (tensor<8x64xf32>) -> tensor<64xf32>
       mt.yield %0, %1 : tensor<8x64xf32>, tensor<64xf32>
     }
+    %y = mt.kernel (%x, %wq, %wk) : (tensor<8x64xf32>, tensor<32x64xf32>, tensor<16x64xf32>) -> tensor<8x48xf32> {
+    ^bb0(%a: tensor<8x64xf32>, %w: tensor<48x64xf32>):
+      %0 = mt.linear %a, %w : (tensor<8x64xf32>, tensor<48x64xf32>) -> tensor<8x48xf32>
+      mt.yield %0 : tensor<8x48xf32>
+    } {joined_inputs = array<i64: 1, 2>}
     ```
   }];
-  let arguments = (ins Variadic<AnyType>:$inputs);
+  let arguments = (ins Variadic<AnyType>:$inputs,
+                       OptionalAttr<DenseI64ArrayAttr>:$joined_inputs,
+                       OptionalAttr<DenseI64ArrayAttr>:$joined_outputs);
   let results = (outs Variadic<AnyType>:$outputs);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     `(` $inputs `)` `:` functional-type($inputs, $outputs) $body attr-dict
   }];
   let hasVerifier = 1;
+  let builders = [OpBuilder<(ins "::mlir::TypeRange":$outputs,
+                                 "::mlir::ValueRange":$inputs), [{
+    build($_builder, $_state, outputs, inputs, {}, {});
+  }]>];
   let extraClassDeclaration = [{
     ::mlir::Block *getBodyBlock() { return &getBody().front(); }
     YieldOp getYield();
+    /// The inputs that a block argument is, and the results that a yielded
+    /// value is.
+    ::mlir::OperandRange getInputsOf(unsigned argument);
+    ::mlir::ResultRange getOutputsOf(unsigned yielded);
+    /// Which block argument an input is part of, and as which part; of a
+    /// result and yielded values the same.
+    std::pair<unsigned, unsigned> getPartOfInput(unsigned input);
+    std::pair<unsigned, unsigned> getPartOfOutput(unsigned output);
   }];
+}
+
+def Mt_SliceOp : Mt_Op<"slice", [Pure,
+    DeclareOpInterfaceMethods<MemoryOpInterface>,
+    DeclareOpInterfaceMethods<CostOpInterface, ["getFlops", "getBytes"]>]> {
+  let summary = "a part of a tensor along one dimension";
+  let description = [{
+    The indices of dimension `dim` from `offset` on, as many as the result has.
+    In an `mt.kernel` it is no copy: what reads it reads the tensor.
+
+    Lifespan: from `mt-join-products` on, on local tensors.
+
+    ```mlir
+    %k = mt.slice %qkv {dim = 2 : i64, offset = 12 : i64} : (tensor<2x8x36x64xf32>) -> tensor<2x8x12x64xf32>
+    ```
+  }];
+  let arguments = (ins Mt_Tensor:$x, I64Attr:$dim, I64Attr:$offset);
+  let results = (outs Mt_Tensor:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Mt_ConcatOp : Mt_Op<"concat", [Pure,
+    DeclareOpInterfaceMethods<MemoryOpInterface>,
+    DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>]> {
+  let summary = "tensors behind each other along one dimension";
+  let description = [{
+    In an `mt.kernel` it is no copy of what the kernel computes: that is written
+    where it belongs.
+
+    Lifespan: from `mt-join-products` on, on local tensors.
+
+    ```mlir
+    %dy = mt.concat %dgate, %dup {dim = 2 : i64} : (tensor<2x8x96xf32>, tensor<2x8x96xf32>) -> tensor<2x8x192xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<Mt_Tensor>:$parts, I64Attr:$dim);
+  let results = (outs Mt_Tensor:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 
 def Mt_YieldOp : Mt_Op<"yield", [Pure, Terminator, ReturnLike,

@@ -429,6 +429,47 @@ def AccumulateProducts : Pass<"mt-accumulate-products", "::mlir::ModuleOp"> {
   }];
 }
 
+def JoinProducts : Pass<"mt-join-products", "::mlir::ModuleOp"> {
+  let summary = "products of one input with neighbouring weights are one";
+  let description = [{
+    Requires phase: local, without units. Ensures the same.
+
+    Query, key and value, and gate and up, are products of the same input. Where
+    their weights lie behind each other in memory, as buffers of parameters do
+    (`mt::BufferLayout`), with biases that do too, one product computes all of
+    them, and `mt.slice` takes it apart. Where their gradients are accumulated
+    into neighbours, one product of all cotangents, put together by
+    `mt.concat`, accumulates them, and one is the gradient of the input
+    (Megatron-LM's fused projections, without a parameter of their own: layouts,
+    checkpoints and optimizer know the parts). Weights that are gathered stay as
+    they are.
+
+    ```mlir
+    // before
+    %q = mt.linear %x, %wq : (tensor<8x64xf32>, tensor<32x64xf32>) -> tensor<8x32xf32>
+    %k = mt.linear %x, %wk : (tensor<8x64xf32>, tensor<16x64xf32>) -> tensor<8x16xf32>
+    // after
+    %y = mt.kernel(%x, %wq, %wk) : (tensor<8x64xf32>, tensor<32x64xf32>, tensor<16x64xf32>) -> tensor<8x48xf32> {...} {joined_inputs = array<i64: 1, 2>, joined_outputs = array<i64: 1>}
+    %q = mt.slice %y {dim = 1 : i64, offset = 0 : i64} : (tensor<8x48xf32>) -> tensor<8x32xf32>
+    %k = mt.slice %y {dim = 1 : i64, offset = 32 : i64} : (tensor<8x48xf32>) -> tensor<8x16xf32>
+    ```
+  }];
+}
+
+def JoinUpdates : Pass<"mt-join-updates", "::mlir::ModuleOp"> {
+  let summary = "the optimizer's steps of neighbouring parameters are one";
+  let description = [{
+    Requires phase: local, without units. Ensures the same.
+
+    `mt.adamw` of parameters whose buffers, those of their gradients and of
+    their optimizer state lie behind each other in memory (`mt::BufferLayout`)
+    becomes one `mt.kernel`, with the rounding of new bf16 parameters: one sweep
+    for all that weight decay applies to, one for the rest. Gradients that the
+    entry reduces in place count as where they were. What is updated as a slice,
+    or gathered afterwards, stays as it is.
+  }];
+}
+
 def FormKernels : Pass<"mt-form-kernels", "::mlir::ModuleOp"> {
   let summary = "ops over the same rows become one kernel";
   let description = [{
@@ -450,6 +491,18 @@ def FormKernels : Pass<"mt-form-kernels", "::mlir::ModuleOp"> {
     // after
     %k:2 = mt.kernel(%a, %b) : (tensor<8x64xf32>, tensor<8x64xf32>) -> (tensor<8x64xf32>, tensor<64xf32>) {...}
     ```
+  }];
+}
+
+def InlineSlices : Pass<"mt-inline-slices", "::mlir::ModuleOp"> {
+  let summary = "kernels read and write parts of tensors where they lie";
+  let description = [{
+    Requires phase: local, without units. Ensures the same.
+
+    `mt.slice` becomes part of each kernel that reads it, and `mt.concat` of a
+    kernel that computes nothing but its parts, which an `mt.kernel` then holds
+    beside them: nothing is copied. Where the backward pass needs only some of
+    the slices of a tensor, those are copied, so that not all of it is saved.
   }];
 }
 

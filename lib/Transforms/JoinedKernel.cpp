@@ -1,0 +1,54 @@
+//===- JoinedKernel.cpp - kernels over neighbours in memory ---------------===//
+
+#include "JoinedKernel.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace mt;
+
+Value JoinedKernelBuilder::addInput(ValueRange parts, Type whole) {
+  llvm::append_range(inputs, parts);
+  joinedInputs.push_back(parts.size());
+  return body->addArgument(whole, loc);
+}
+
+void JoinedKernelBuilder::addOutput(Value whole, TypeRange parts) {
+  yielded.push_back(whole);
+  llvm::append_range(outputs, parts);
+  joinedOutputs.push_back(parts.size());
+}
+
+KernelOp JoinedKernelBuilder::finish() {
+  YieldOp::create(inner, loc, yielded);
+  auto kernel = KernelOp::create(builder, loc, outputs, inputs,
+                                 builder.getDenseI64ArrayAttr(joinedInputs),
+                                 builder.getDenseI64ArrayAttr(joinedOutputs));
+  kernel.getBody().push_back(body.release());
+  return kernel;
+}
+
+std::optional<int64_t> mt::findBuffer(Value value, ArrayRef<int64_t> numbers) {
+  if (auto reduce = value.getDefiningOp<AllReduceOp>()) {
+    Value reduced = reduce->getOperand(cast<OpResult>(value).getResultNumber());
+    auto argument = dyn_cast<BlockArgument>(reduced);
+    auto entry = cast<func::FuncOp>(reduce->getParentOp());
+    if (!argument || !argument.hasOneUse() ||
+        !entry.getArgAttr(argument.getArgNumber(), attr::consumed))
+      return std::nullopt;
+    value = argument;
+  }
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument)
+    return std::nullopt;
+  return numbers[argument.getArgNumber()];
+}
+
+RankedTensorType mt::joinTypes(TypeRange parts) {
+  auto first = cast<RankedTensorType>(parts.front());
+  SmallVector<int64_t> shape(first.getShape());
+  shape[0] = 0;
+  for (Type part : parts)
+    shape[0] += cast<RankedTensorType>(part).getDimSize(0);
+  return first.clone(shape);
+}

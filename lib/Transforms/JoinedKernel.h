@@ -1,0 +1,56 @@
+//===- JoinedKernel.h - kernels over neighbours in memory -------*- C++ -*-===//
+
+#ifndef MT_LIB_TRANSFORMS_JOINEDKERNEL_H
+#define MT_LIB_TRANSFORMS_JOINEDKERNEL_H
+
+#include "mt/Analysis/Buffers.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <memory>
+
+namespace mt {
+
+/// Builds an `mt.kernel` to which tensors that lie behind each other in memory
+/// are one.
+class JoinedKernelBuilder {
+public:
+  JoinedKernelBuilder(mlir::OpBuilder &builder, mlir::Location loc)
+      : builder(builder), loc(loc), body(std::make_unique<mlir::Block>()),
+        inner(builder.getContext()) {
+    inner.setInsertionPointToEnd(body.get());
+  }
+
+  /// The parts as they are inside: one value of type `whole`.
+  mlir::Value addInput(mlir::ValueRange parts, mlir::Type whole);
+  mlir::Value addInput(mlir::Value value) {
+    return addInput(value, value.getType());
+  }
+  /// `whole` of inside, which outside is results of these types.
+  void addOutput(mlir::Value whole, mlir::TypeRange parts);
+  /// Builds inside.
+  mlir::OpBuilder &getInner() { return inner; }
+  /// The kernel where the builder stands.
+  KernelOp finish();
+
+private:
+  mlir::OpBuilder &builder;
+  mlir::Location loc;
+  std::unique_ptr<mlir::Block> body;
+  mlir::OpBuilder inner;
+  llvm::SmallVector<mlir::Value> inputs, yielded;
+  llvm::SmallVector<mlir::Type> outputs;
+  llvm::SmallVector<int64_t> joinedInputs, joinedOutputs;
+};
+
+/// Which buffer of an entry `value` lies in: an argument does, and what a
+/// collective reduces in place of an argument that is consumed.
+std::optional<int64_t> findBuffer(mlir::Value value,
+                                  llvm::ArrayRef<int64_t> numbers);
+
+/// `parts`, of equal trailing dimensions, as one tensor behind each other.
+mlir::RankedTensorType joinTypes(mlir::TypeRange parts);
+
+} // namespace mt
+
+#endif // MT_LIB_TRANSFORMS_JOINEDKERNEL_H

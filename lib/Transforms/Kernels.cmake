@@ -1,0 +1,10 @@
+# What is computed together: products with sums, neighbours in memory, rows.
+mt_library(MtKernels
+  AccumulateProducts.cpp
+  FormKernels.cpp
+  InlineSlices.cpp
+  JoinProducts.cpp
+  JoinUpdates.cpp
+  JoinedKernel.cpp
+  MakeKernel.cpp
+  LINK MtAnalysis)
