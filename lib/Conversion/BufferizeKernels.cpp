@@ -99,21 +99,36 @@ static Value findPiece(linalg::CopyOp copy) {
   return piece.getDefiningOp<memref::AllocOp>() ? piece : Value();
 }
 
-/// Lets a piece of a result be computed where it is copied to, if all that is
-/// used of the result are parts of it that lie apart.
-static void computeInPlace(linalg::CopyOp copy) {
-  auto place = copy.getOutputs()[0].getDefiningOp<memref::SubViewOp>();
-  Value piece = findPiece(copy);
-  if (!place || !piece || !canHaveStrides(piece) || !place->hasOneUse() ||
-      !isa<BlockArgument>(place.getSource()) || !place.getOffsets().empty() ||
-      !llvm::all_of(place.getSource().getUsers(), [&](Operation *user) {
-        auto part = dyn_cast<memref::SubViewOp>(user);
-        return part && (part == place || areApart(part, place));
-      }))
-    return;
-  // It takes an argument and constants.
+/// The views from an argument to `place`, the last one first, if nothing else
+/// touches that part of the argument and the views need nothing else; else
+/// none.
+static SmallVector<memref::SubViewOp> getViewsOfPart(Value place) {
+  SmallVector<memref::SubViewOp> views;
+  while (auto view = place.getDefiningOp<memref::SubViewOp>()) {
+    if (!view.getOffsets().empty() ||
+        !llvm::all_of(view.getSource().getUsers(), [&](Operation *user) {
+          auto other = dyn_cast<memref::SubViewOp>(user);
+          return other && (other == view || areApart(other, view));
+        }))
+      return {};
+    views.push_back(view);
+    place = view.getSource();
+  }
+  return isa<BlockArgument>(place) ? views
+                                   : SmallVector<memref::SubViewOp>();
+}
+
+/// Lets a piece of a result be computed where it is copied to, and says whether
+/// it does.
+static bool computeInPlace(linalg::CopyOp copy) {
+  Value place = copy.getOutputs()[0], piece = findPiece(copy);
+  SmallVector<memref::SubViewOp> views = getViewsOfPart(place);
+  if (!piece || views.empty() || !place.hasOneUse() || !canHaveStrides(piece))
+    return false;
   Operation *made = piece.getDefiningOp();
-  place->moveBefore(made);
+  for (memref::SubViewOp view : llvm::reverse(views))
+    if (made->isBeforeInBlock(view))
+      view->moveBefore(made);
   copy.erase();
   replaceMemory(piece, place);
   if (auto part = dyn_cast<memref::SubViewOp>(made)) {
@@ -122,6 +137,17 @@ static void computeInPlace(linalg::CopyOp copy) {
     made = whole;
   }
   made->erase();
+  return true;
+}
+
+/// One piece may have been in the way of another.
+static void computeInPlace(func::FuncOp kernel) {
+  for (bool changes = true; changes;) {
+    changes = false;
+    SmallVector<linalg::CopyOp> copies(kernel.getOps<linalg::CopyOp>());
+    for (linalg::CopyOp copy : copies)
+      changes |= computeInPlace(copy);
+  }
 }
 
 namespace {
@@ -133,9 +159,7 @@ struct BufferizeKernels : mt::impl::BufferizeKernelsBase<BufferizeKernels> {
     if (failed(bufferize(getOperation())) ||
         failed(dropSelfCopies(getOperation())))
       return signalPassFailure();
-    SmallVector<linalg::CopyOp> copies(getOperation().getOps<linalg::CopyOp>());
-    for (linalg::CopyOp copy : copies)
-      computeInPlace(copy);
+    computeInPlace(getOperation());
   }
 };
 

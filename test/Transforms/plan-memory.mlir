@@ -22,7 +22,7 @@ func.func @chain(%x: tensor<9xf32>, %w: tensor<9x9xf32>) -> tensor<9xf32> {
 // CHECK: mt.gelu {{.*}} mt.places = [#mt.arena<[[A:.*]]>]}
 // CHECK: mt.split_heads {{.*}} {mt.places = [#mt.arena<[[A]]>]}
 // CHECK: mt.linear {{.*}} {mt.places = [#mt.buffer<2>]}
-// CHECK: mt.rope {{.*}} mt.places = [#mt.buffer<3>], mt.scratch = #mt.arena<{{.*}}>
+// CHECK: mt.rope {{.*}} mt.places = [#mt.buffer<3>]}
 func.func @view(%x: tensor<1x16x16xf32>, %p: tensor<16xi32>) -> (tensor<1x16x16xf32>, tensor<1x16x4x4xf32>) {
   %a = mt.gelu %x {kind = #mt.gelu_kind<tanh>} : (tensor<1x16x16xf32>) -> tensor<1x16x16xf32>
   %v = mt.split_heads %a : (tensor<1x16x16xf32>) -> tensor<1x16x4x4xf32>
