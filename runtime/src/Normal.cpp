@@ -9,14 +9,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "Elements.h"
+#include "Inline.h"
 #include "Philox.h"
 
 #include <algorithm>
 #include <cmath>
 
 using namespace mt::runtime;
-
-#define MT_INLINE inline __attribute__((always_inline))
 
 namespace {
 

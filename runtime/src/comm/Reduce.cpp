@@ -3,16 +3,20 @@
 #include "Reduce.h"
 
 #include "../Elements.h"
+#include "../Inline.h"
 
 #include <algorithm>
+#include <cstring>
 #include <type_traits>
 
 using namespace mt::runtime;
 
 namespace {
 
-/// Elements combined at a time: the accumulator stays in the first cache.
-constexpr int64_t chunkElements = 1024;
+/// Elements combined at a time: the accumulator stays in the first cache, and
+/// is copied to each output in pieces that the C library writes without reading
+/// what was there.
+constexpr int64_t chunkElements = 2048;
 
 /// How a stored element becomes a number and back.
 template <typename T> struct Plain {
@@ -49,32 +53,43 @@ struct Min {
 };
 
 template <typename Element, typename Op>
-void reduceTyped(int64_t count, const std::vector<const void *> &inputs,
-                 const std::vector<void *> &outputs) {
+MT_INLINE void reduceTyped(int64_t count,
+                           const std::vector<const void *> &inputs,
+                           const std::vector<void *> &outputs) {
   using Stored = typename Element::Stored;
   typename Element::Number sum[chunkElements];
+  auto at = [&](size_t input, int64_t begin) {
+    return static_cast<const Stored *>(inputs[input]) + begin;
+  };
   for (int64_t begin = 0; begin < count; begin += chunkElements) {
     int64_t size = std::min(chunkElements, count - begin);
-    const Stored *first = static_cast<const Stored *>(inputs[0]) + begin;
-    for (int64_t i = 0; i < size; ++i)
-      sum[i] = Element::load(first[i]);
-    for (size_t k = 1; k < inputs.size(); ++k) {
-      const Stored *next = static_cast<const Stored *>(inputs[k]) + begin;
+    // The first two at once: most groups, and most steps of a ring, have two.
+    const Stored *a = at(0, begin);
+    const Stored *b = inputs.size() > 1 ? at(1, begin) : nullptr;
+    for (int64_t i = 0; b && i < size; ++i)
+      sum[i] = Op::apply(Element::load(a[i]), Element::load(b[i]));
+    for (int64_t i = 0; !b && i < size; ++i)
+      sum[i] = Element::load(a[i]);
+    for (size_t k = 2; k < inputs.size(); ++k) {
+      const Stored *next = at(k, begin);
       for (int64_t i = 0; i < size; ++i)
         sum[i] = Op::apply(sum[i], Element::load(next[i]));
     }
     for (void *output : outputs) {
       Stored *result = static_cast<Stored *>(output) + begin;
-      for (int64_t i = 0; i < size; ++i)
-        result[i] = Element::store(sum[i]);
+      if constexpr (std::is_same_v<Stored, typename Element::Number>)
+        std::memcpy(result, sum, size_t(size) * sizeof(Stored));
+      else
+        for (int64_t i = 0; i < size; ++i)
+          result[i] = Element::store(sum[i]);
     }
   }
 }
 
 template <typename Element>
-void reduceElements(mt_reduction reduction, int64_t count,
-                    const std::vector<const void *> &inputs,
-                    const std::vector<void *> &outputs) {
+MT_INLINE void reduceElements(mt_reduction reduction, int64_t count,
+                              const std::vector<const void *> &inputs,
+                              const std::vector<void *> &outputs) {
   switch (reduction) {
   case MT_SUM:
     return reduceTyped<Element, Sum>(count, inputs, outputs);
@@ -85,12 +100,9 @@ void reduceElements(mt_reduction reduction, int64_t count,
   }
 }
 
-} // namespace
-
-void mt::runtime::reduceArrays(mt_dtype dtype, mt_reduction reduction,
-                               int64_t count,
-                               const std::vector<const void *> &inputs,
-                               const std::vector<void *> &outputs) {
+MT_INLINE void reduceAny(mt_dtype dtype, mt_reduction reduction, int64_t count,
+                         const std::vector<const void *> &inputs,
+                         const std::vector<void *> &outputs) {
   switch (dtype) {
   case MT_F32:
     return reduceElements<Plain<float>>(reduction, count, inputs, outputs);
@@ -103,4 +115,39 @@ void mt::runtime::reduceArrays(mt_dtype dtype, mt_reduction reduction,
   case MT_I64:
     return reduceElements<Plain<int64_t>>(reduction, count, inputs, outputs);
   }
+}
+
+using ReduceFn = void (*)(mt_dtype, mt_reduction, int64_t,
+                          const std::vector<const void *> &,
+                          const std::vector<void *> &);
+
+void reduceAnywhere(mt_dtype dtype, mt_reduction reduction, int64_t count,
+                    const std::vector<const void *> &inputs,
+                    const std::vector<void *> &outputs) {
+  reduceAny(dtype, reduction, count, inputs, outputs);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) void
+reduceAvx2(mt_dtype dtype, mt_reduction reduction, int64_t count,
+           const std::vector<const void *> &inputs,
+           const std::vector<void *> &outputs) {
+  reduceAny(dtype, reduction, count, inputs, outputs);
+}
+
+ReduceFn chooseReduce() {
+  return __builtin_cpu_supports("avx2") ? reduceAvx2 : reduceAnywhere;
+}
+#else
+ReduceFn chooseReduce() { return reduceAnywhere; }
+#endif
+
+} // namespace
+
+void mt::runtime::reduceArrays(mt_dtype dtype, mt_reduction reduction,
+                               int64_t count,
+                               const std::vector<const void *> &inputs,
+                               const std::vector<void *> &outputs) {
+  static const ReduceFn reduce = chooseReduce();
+  reduce(dtype, reduction, count, inputs, outputs);
 }
