@@ -23,18 +23,6 @@ struct Product {
 };
 } // namespace
 
-static std::optional<ProductKind> getKind(Operation *op) {
-  if (isa<LinearOp>(op))
-    return ProductKind::Output;
-  if (isa<LinearGradInputOp>(op))
-    return ProductKind::InputGradient;
-  if (isa<LinearGradWeightOp>(op))
-    return ProductKind::WeightGradient;
-  if (auto sum = dyn_cast<AddProductOp>(op))
-    return sum.getKind();
-  return std::nullopt;
-}
-
 /// The product that `value` is, if only the sum `add` uses it and `other` is
 /// known where it is computed.
 static std::optional<Product> findProduct(AddOp add, Value value, Value other) {
@@ -43,7 +31,7 @@ static std::optional<Product> findProduct(AddOp add, Value value, Value other) {
       op->getBlock() != add->getBlock())
     return std::nullopt;
   Type element = add.getType().getElementType();
-  std::optional<ProductKind> kind = getKind(op);
+  std::optional<ProductKind> kind = getProductKind(op);
   if (!kind || element.getIntOrFloatBitWidth() < 32)
     return std::nullopt;
   Operation *definition = other.getDefiningOp();

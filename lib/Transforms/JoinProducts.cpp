@@ -69,16 +69,6 @@ static RankedTensorType getType(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-static std::optional<ProductKind> getKind(Operation *op) {
-  if (auto sum = dyn_cast<AddProductOp>(op))
-    return sum.getKind();
-  if (isa<LinearOp>(op))
-    return ProductKind::Output;
-  if (isa<LinearGradInputOp>(op))
-    return ProductKind::InputGradient;
-  return std::nullopt;
-}
-
 //===----------------------------------------------------------------------===//
 // Which products
 //===----------------------------------------------------------------------===//
@@ -91,7 +81,7 @@ std::optional<int64_t> ProductJoiner::findOwnBuffer(Value value) const {
 
 /// A product with a weight, and at most a bias.
 std::optional<Product> ProductJoiner::getOutput(Operation *op) const {
-  if (getKind(op) != ProductKind::Output || op->getNumOperands() > 3)
+  if (getProductKind(op) != ProductKind::Output || op->getNumOperands() > 3)
     return std::nullopt;
   Product product{op, {}};
   for (Value value : op->getOperands().drop_front()) {
@@ -107,7 +97,8 @@ std::optional<Product> ProductJoiner::getOutput(Operation *op) const {
 
 /// A product that is added to a gradient, which is then returned.
 std::optional<Product> ProductJoiner::getWeightGradient(Operation *op) const {
-  if (getKind(op) != ProductKind::WeightGradient || op->getNumOperands() != 3)
+  if (getProductKind(op) != ProductKind::WeightGradient ||
+      op->getNumOperands() != 3)
     return std::nullopt;
   std::optional<int64_t> buffer = findOwnBuffer(op->getOperand(2));
   if (!buffer || !op->getOperand(2).hasOneUse() ||
@@ -131,26 +122,8 @@ void ProductJoiner::joinRuns(
            builder.getBoolAttr(product->getSummand() != nullptr)});
       groups[{op.getOperand(shared), place}].push_back(*product);
     }
-  auto areNeighbours = [&](const Product &first, const Product &second) {
-    return llvm::all_of(
-        llvm::zip_equal(first.buffers, second.buffers), [&](auto pair) {
-          return layout.areAdjacent(std::get<0>(pair), std::get<1>(pair));
-        });
-  };
-  for (auto &[key, products] : groups) {
-    llvm::sort(products, [](const Product &a, const Product &b) {
-      return a.buffers < b.buffers;
-    });
-    Products rest(products);
-    while (!rest.empty()) {
-      size_t count = 1;
-      while (count < rest.size() && areNeighbours(rest[count - 1], rest[count]))
-        ++count;
-      if (count > 1)
-        join(rest.take_front(count));
-      rest = rest.drop_front(count);
-    }
-  }
+  for (auto &[key, products] : groups)
+    forEachRun<Product>(products, layout, join);
 }
 
 //===----------------------------------------------------------------------===//
@@ -336,7 +309,7 @@ ProductJoiner::findInputGradients(Products products) const {
   for (const Product &product : products) {
     Operation *found = nullptr;
     for (Operation *user : product.getData().getUsers())
-      if (getKind(user) == ProductKind::InputGradient &&
+      if (getProductKind(user) == ProductKind::InputGradient &&
           user->getOperand(0) == product.getData()) {
         std::optional<int64_t> buffer = findOwnBuffer(user->getOperand(1));
         if (found || !buffer ||

@@ -38,7 +38,6 @@ public:
 private:
   std::optional<Update> getUpdate(AdamWOp step) const;
   std::optional<int64_t> findReturnBuffer(Value value) const;
-  bool areNeighbours(const Update &first, const Update &second) const;
   void join(ArrayRef<Update> updates);
 
   func::FuncOp entry;
@@ -87,15 +86,6 @@ std::optional<Update> UpdateJoiner::getUpdate(AdamWOp step) const {
       !findReturnBuffer(step.getNewSecondMoment()))
     return std::nullopt;
   return update;
-}
-
-bool UpdateJoiner::areNeighbours(const Update &first,
-                                 const Update &second) const {
-  return first.buffers.size() == second.buffers.size() &&
-         llvm::all_of(
-             llvm::zip_equal(first.buffers, second.buffers), [&](auto pair) {
-               return layout.areAdjacent(std::get<0>(pair), std::get<1>(pair));
-             });
 }
 
 static RankedTensorType getFlatType(ValueRange parts) {
@@ -177,20 +167,9 @@ void UpdateJoiner::run() {
            builder.getBoolAttr(update->cast != nullptr)});
       kinds[kind].push_back(*update);
     }
-  for (auto &[kind, updates] : kinds) {
-    llvm::sort(updates, [](const Update &a, const Update &b) {
-      return a.buffers < b.buffers;
-    });
-    ArrayRef<Update> rest(updates);
-    while (!rest.empty()) {
-      size_t count = 1;
-      while (count < rest.size() && areNeighbours(rest[count - 1], rest[count]))
-        ++count;
-      if (count > 1)
-        join(rest.take_front(count));
-      rest = rest.drop_front(count);
-    }
-  }
+  for (auto &[kind, updates] : kinds)
+    forEachRun<Update>(updates, layout,
+                       [&](ArrayRef<Update> run) { join(run); });
 }
 
 namespace {

@@ -52,3 +52,10 @@ RankedTensorType mt::joinTypes(TypeRange parts) {
     shape[0] += cast<RankedTensorType>(part).getDimSize(0);
   return first.clone(shape);
 }
+
+bool mt::areNeighbours(ArrayRef<int64_t> first, ArrayRef<int64_t> second,
+                       const BufferLayout &layout) {
+  return llvm::equal(first, second, [&](int64_t a, int64_t b) {
+    return layout.areAdjacent(a, b);
+  });
+}

@@ -6,6 +6,7 @@
 #include "mt/Analysis/Buffers.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/STLExtras.h"
 
 #include <memory>
 
@@ -50,6 +51,30 @@ std::optional<int64_t> findBuffer(mlir::Value value,
 
 /// `parts`, of equal trailing dimensions, as one tensor behind each other.
 mlir::RankedTensorType joinTypes(mlir::TypeRange parts);
+
+/// Whether each of `second` follows that of `first` without a gap.
+bool areNeighbours(llvm::ArrayRef<int64_t> first,
+                   llvm::ArrayRef<int64_t> second, const BufferLayout &layout);
+
+/// Calls `join` with every two or more `items` whose `buffers`, as many of each,
+/// follow each other; in the order of the buffers.
+template <typename Item>
+void forEachRun(llvm::MutableArrayRef<Item> items, const BufferLayout &layout,
+                llvm::function_ref<void(llvm::ArrayRef<Item>)> join) {
+  llvm::sort(items, [](const Item &a, const Item &b) {
+    return a.buffers < b.buffers;
+  });
+  llvm::ArrayRef<Item> rest(items);
+  while (!rest.empty()) {
+    size_t count = 1;
+    while (count < rest.size() &&
+           areNeighbours(rest[count - 1].buffers, rest[count].buffers, layout))
+      ++count;
+    if (count > 1)
+      join(rest.take_front(count));
+    rest = rest.drop_front(count);
+  }
+}
 
 } // namespace mt
 

@@ -135,6 +135,9 @@ bool hasReason(mlir::Operation *op, Reason reason);
 /// there behind its `mt.wait`.
 bool isStarted(mlir::Operation *op);
 
+/// Which product of a linear layer `op` is, or adds to something.
+std::optional<ProductKind> getProductKind(mlir::Operation *op);
+
 /// Whether a buffer of this role is what the optimizer keeps of a parameter.
 bool isOptimizerState(llvm::StringRef role);
 
