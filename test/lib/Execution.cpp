@@ -14,6 +14,7 @@
 
 #include <cstdlib>
 #include <dlfcn.h>
+#include <numeric>
 
 using namespace mlir;
 using namespace mt;
@@ -111,8 +112,10 @@ Error ExecutableModule::readManifest() {
   }
   for (const llvm::json::Value &entry : *root.getArray("entries")) {
     const llvm::json::Object &object = *entry.getAsObject();
-    entries[*object.getString("name")].arenaBytes =
-        *object.getInteger("arena_bytes");
+    Entry &described = entries[*object.getString("name")];
+    described.arenaBytes = *object.getInteger("arena_bytes");
+    for (const llvm::json::Value &number : *object.getArray("buffers"))
+      described.numbers.push_back(*number.getAsInteger());
   }
   return Error::success();
 }
@@ -158,6 +161,50 @@ static std::string checkBuffers(ArrayRef<RankedTensorType> types,
   return {};
 }
 
+namespace {
+
+/// The buffers of one rank as a step expects them: behind each other in the
+/// order of their numbers, each at a multiple of 64 bytes.
+class RankMemory {
+public:
+  RankMemory(RankBuffers &buffers, ArrayRef<int64_t> numbers)
+      : buffers(buffers), offsets(buffers.size()) {
+    std::vector<size_t> order(buffers.size());
+    std::iota(order.begin(), order.end(), 0);
+    llvm::stable_sort(
+        order, [&](size_t a, size_t b) { return numbers[a] < numbers[b]; });
+    size_t end = 0;
+    for (size_t number : order) {
+      offsets[number] = end;
+      end = llvm::alignTo(end + buffers[number].getSize(), alignmentBytes);
+    }
+    bytes.resize(end + alignmentBytes);
+    start = reinterpret_cast<char *>(llvm::alignTo(
+        reinterpret_cast<uintptr_t>(bytes.data()), alignmentBytes));
+    for (auto [buffer, offset] : llvm::zip_equal(buffers, offsets))
+      std::copy_n(buffer.getData(), buffer.getSize(), start + offset);
+  }
+
+  std::vector<void *> getPointers() const {
+    std::vector<void *> pointers;
+    for (size_t offset : offsets)
+      pointers.push_back(start + offset);
+    return pointers;
+  }
+  void copyBack() {
+    for (auto [buffer, offset] : llvm::zip_equal(buffers, offsets))
+      std::copy_n(start + offset, buffer.getSize(), buffer.getData());
+  }
+
+private:
+  RankBuffers &buffers;
+  std::vector<size_t> offsets;
+  std::vector<char> bytes;
+  char *start;
+};
+
+} // namespace
+
 Error ExecutableModule::run(llvm::StringRef entry,
                             std::vector<RankBuffers> &ranks) {
   void *symbol = dlsym(library, ("mt_" + entry).str().c_str());
@@ -167,15 +214,20 @@ Error ExecutableModule::run(llvm::StringRef entry,
     return makeError("expected buffers of " + llvm::Twine(getNumRanks()) +
                      " ranks, found " + llvm::Twine(ranks.size()));
   std::vector<RankCall> calls;
+  std::vector<std::unique_ptr<RankMemory>> memories;
+  const Entry &described = entries.find(entry)->second;
   for (RankBuffers &buffers : ranks) {
     std::string wrong = checkBuffers(getTypes(entry), buffers);
     if (!wrong.empty())
       return makeError(wrong);
     RankCall &call = calls.emplace_back();
     call.arenaBytes = getArenaBytes(entry);
-    for (Buffer &buffer : buffers)
-      call.buffers.push_back(buffer.getData());
+    memories.push_back(
+        std::make_unique<RankMemory>(buffers, described.numbers));
+    call.buffers = memories.back()->getPointers();
   }
   std::string failure = runRanks(symbol, mesh, groups, calls);
+  for (auto &memory : memories)
+    memory->copyBack();
   return failure.empty() ? Error::success() : makeError(failure);
 }

@@ -1,7 +1,7 @@
 //===- Execution.h - compile a local module and run it ----------*- C++ -*-===//
 //
-//   auto step = ExecutableModule::compile(module);   // local or scheduled phase
-//   std::vector<RankBuffers> ranks = (*step)->makeBuffers("f");
+//   auto step = ExecutableModule::compile(module);   // local or scheduled
+//   phase std::vector<RankBuffers> ranks = (*step)->makeBuffers("f");
 //   ranks[0][0] = Buffer::of<float>({1, 2, 3});
 //   if (auto error = (*step)->run("f", ranks)) ...
 //   std::vector<float> y = ranks[0][1].as<float>();
@@ -82,6 +82,8 @@ private:
 
   struct Entry {
     std::vector<mlir::RankedTensorType> types;
+    /// The numbers of the buffers in the manifest.
+    std::vector<int64_t> numbers;
     int64_t arenaBytes = 0;
   };
   llvm::StringMap<Entry> entries;
