@@ -84,7 +84,10 @@ static LogicalResult verifyJoined(KernelOp op, StringRef what,
              << "expected " << whole.getType() << " outside as inside, found "
              << parts[0].getType();
     }
-    auto type = cast<RankedTensorType>(whole.getType());
+    auto type = dyn_cast<RankedTensorType>(whole.getType());
+    if (!type)
+      return op.emitOpError() << "expected a tensor of joined tensors, found "
+                              << whole.getType();
     int64_t elements = 0;
     for (auto [number, part] : llvm::enumerate(parts)) {
       auto partType = dyn_cast<RankedTensorType>(part.getType());

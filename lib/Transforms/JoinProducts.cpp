@@ -206,7 +206,8 @@ static void replaceParts(OpBuilder &builder, Operation *like, Value whole,
 static Value concatParts(OpBuilder &builder, ValueRange parts) {
   SmallVector<Value> pieces;
   for (Value part : parts)
-    if (auto merge = part.getDefiningOp<MergeHeadsOp>())
+    if (auto merge = part.getDefiningOp<MergeHeadsOp>();
+        merge && merge.getX().getDefiningOp())
       pieces.push_back(merge.getX());
   bool areHeads = pieces.size() == parts.size() && getWidth(pieces);
   if (!areHeads)

@@ -57,6 +57,17 @@ func.func @another_element(%x: tensor<4x16xf32>, %y: tensor<4x16xf64>) {
 
 // -----
 
+func.func @no_tensor(%x: index, %y: index) {
+  // expected-error @+1 {{expected a tensor of joined tensors, found 'index'}}
+  mt.kernel (%x, %y) : (index, index) -> () {
+  ^bb0(%a: index):
+    mt.yield
+  } {joined_inputs = array<i64: 2>, joined_outputs = array<i64>}
+  return
+}
+
+// -----
+
 func.func @gap(%x: tensor<8x3xf32>, %y: tensor<8x13xf32>) {
   // expected-error @+1 {{expected joined tensors of multiples of 64 bytes, found 'tensor<8x3xf32>'}}
   %z = mt.kernel (%x, %y) : (tensor<8x3xf32>, tensor<8x13xf32>) -> tensor<8x16xf32> {
