@@ -43,9 +43,11 @@ config.substitutions.append(
     ("%mpirun", "mpirun --allow-run-as-root --oversubscribe"))
 config.substitutions.append(
     ("%inputs", os.path.join(scripts, "Tools", "Inputs")))
-# Ranks as processes: where mpirun is there, and was when mt was built.
-if shutil.which("mpirun") and os.path.exists(
-        os.path.join(config.mt_binary_dir, "lib", "libmt_runtime_mpi.so")):
+# Ranks as processes: where mpirun is there, and was when mt was built. MPI is
+# not instrumented, and taken for racy.
+if (shutil.which("mpirun") and "thread" not in config.mt_sanitize and
+        os.path.exists(os.path.join(config.mt_binary_dir, "lib",
+                                    "libmt_runtime_mpi.so"))):
     config.available_features.add("mpi")
 else:
     lit_config.note("MPI was not found: no tests of ranks as processes")
