@@ -121,32 +121,22 @@ MT_INLINE void makeBlocks(uint64_t seed, uint64_t stream, uint64_t first,
   }
 }
 
-using MakeBlocksFn = void (*)(uint64_t, uint64_t, uint64_t, int64_t, double *);
-
 void makeBlocksAnywhere(uint64_t seed, uint64_t stream, uint64_t first,
                         int64_t count, double *values) {
   makeBlocks(seed, stream, first, count, values);
 }
 
-#if defined(__x86_64__)
-__attribute__((target("avx2"))) void
-makeBlocksAvx2(uint64_t seed, uint64_t stream, uint64_t first, int64_t count,
-               double *values) {
+MT_AVX2 void makeBlocksAvx2(uint64_t seed, uint64_t stream, uint64_t first,
+                            int64_t count, double *values) {
   makeBlocks(seed, stream, first, count, values);
 }
-
-MakeBlocksFn chooseMakeBlocks() {
-  return __builtin_cpu_supports("avx2") ? makeBlocksAvx2 : makeBlocksAnywhere;
-}
-#else
-MakeBlocksFn chooseMakeBlocks() { return makeBlocksAnywhere; }
-#endif
 
 } // namespace
 
 void mt::runtime::fillNormal(uint64_t seed, uint64_t stream, int64_t first,
                              int64_t count, double *values) {
-  static const MakeBlocksFn makeBlocks = chooseMakeBlocks();
+  static const auto makeBlocks =
+      hasAvx2() ? makeBlocksAvx2 : makeBlocksAnywhere;
   const int64_t last = first + count, lastBlock = (last + 1) / 2;
   for (int64_t block = first / 2; block < lastBlock; block += lanes) {
     int64_t blocks = std::min(lanes, lastBlock - block);

@@ -117,30 +117,17 @@ MT_INLINE void reduceAny(mt_dtype dtype, mt_reduction reduction, int64_t count,
   }
 }
 
-using ReduceFn = void (*)(mt_dtype, mt_reduction, int64_t,
-                          const std::vector<const void *> &,
-                          const std::vector<void *> &);
-
 void reduceAnywhere(mt_dtype dtype, mt_reduction reduction, int64_t count,
                     const std::vector<const void *> &inputs,
                     const std::vector<void *> &outputs) {
   reduceAny(dtype, reduction, count, inputs, outputs);
 }
 
-#if defined(__x86_64__)
-__attribute__((target("avx2"))) void
-reduceAvx2(mt_dtype dtype, mt_reduction reduction, int64_t count,
-           const std::vector<const void *> &inputs,
-           const std::vector<void *> &outputs) {
+MT_AVX2 void reduceAvx2(mt_dtype dtype, mt_reduction reduction, int64_t count,
+                        const std::vector<const void *> &inputs,
+                        const std::vector<void *> &outputs) {
   reduceAny(dtype, reduction, count, inputs, outputs);
 }
-
-ReduceFn chooseReduce() {
-  return __builtin_cpu_supports("avx2") ? reduceAvx2 : reduceAnywhere;
-}
-#else
-ReduceFn chooseReduce() { return reduceAnywhere; }
-#endif
 
 } // namespace
 
@@ -148,6 +135,6 @@ void mt::runtime::reduceArrays(mt_dtype dtype, mt_reduction reduction,
                                int64_t count,
                                const std::vector<const void *> &inputs,
                                const std::vector<void *> &outputs) {
-  static const ReduceFn reduce = chooseReduce();
+  static const auto reduce = hasAvx2() ? reduceAvx2 : reduceAnywhere;
   reduce(dtype, reduction, count, inputs, outputs);
 }
