@@ -18,7 +18,7 @@ static SmallVector<func::FuncOp> getFunctionsWithBody(ModuleOp module) {
 BufferLayout::BufferLayout(ModuleOp module)
     : BufferLayout(getFunctionsWithBody(module)) {}
 
-BufferLayout::BufferLayout(ArrayRef<func::FuncOp> entries) {
+BufferLayout::BufferLayout(ArrayRef<func::FuncOp> entries) : entries(entries) {
   for (func::FuncOp entry : entries)
     addEntry(entry);
   sort();

@@ -1,5 +1,6 @@
 //===- MemoryVerifier.cpp - reads and checks the places of an entry -------===//
 
+#include "mt/Analysis/Buffers.h"
 #include "mt/Analysis/Memory.h"
 
 #include <map>

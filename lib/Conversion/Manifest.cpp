@@ -40,7 +40,7 @@ class ManifestBuilder {
 public:
   ManifestBuilder(ModuleOp module, StringRef target, const Processor &processor)
       : module(module), target(target), processor(processor), step(module),
-        entries(getEntries(module)), layout(entries) {}
+        layout(getEntries(module)) {}
 
   FailureOr<json::Value> build();
 
@@ -58,7 +58,6 @@ private:
   StringRef target;
   const Processor &processor;
   StepCollectives step;
-  SmallVector<func::FuncOp> entries;
   BufferLayout layout;
   llvm::StringMap<int64_t> parameterIndex;
 };
@@ -163,7 +162,7 @@ static Object describeCheckpoint(ParameterAttr parameter,
 
 Array ManifestBuilder::describeEntries() {
   Array array;
-  for (func::FuncOp entry : entries) {
+  for (func::FuncOp entry : layout.getEntries()) {
     auto bytes = entry->getAttrOfType<IntegerAttr>(attr::arenaBytes);
     array.push_back(Object{{"name", entry.getName()},
                            {"symbol", ("mt_" + entry.getName()).str()},

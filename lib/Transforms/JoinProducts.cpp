@@ -56,7 +56,6 @@ private:
   void joinOutputs(Products products);
   void joinGradients(Products products);
   SmallVector<Operation *> findInputGradients(Products products) const;
-  std::optional<int64_t> findOwnBuffer(Value value) const;
 
   func::FuncOp entry;
   const BufferLayout &layout;
@@ -73,19 +72,13 @@ static RankedTensorType getType(Value value) {
 // Which products
 //===----------------------------------------------------------------------===//
 
-std::optional<int64_t> ProductJoiner::findOwnBuffer(Value value) const {
-  auto argument = dyn_cast<BlockArgument>(value);
-  return argument ? std::optional(numbers[argument.getArgNumber()])
-                  : std::nullopt;
-}
-
 /// A product with a weight, and at most a bias.
 std::optional<Product> ProductJoiner::getOutput(Operation *op) const {
   if (getProductKind(op) != ProductKind::Output || op->getNumOperands() > 3)
     return std::nullopt;
   Product product{op, {}};
   for (Value value : op->getOperands().drop_front()) {
-    std::optional<int64_t> buffer = findOwnBuffer(value);
+    std::optional<int64_t> buffer = findBuffer(value, numbers);
     if (!buffer)
       return std::nullopt;
     product.buffers.push_back(*buffer);
@@ -100,7 +93,7 @@ std::optional<Product> ProductJoiner::getWeightGradient(Operation *op) const {
   if (getProductKind(op) != ProductKind::WeightGradient ||
       op->getNumOperands() != 3)
     return std::nullopt;
-  std::optional<int64_t> buffer = findOwnBuffer(op->getOperand(2));
+  std::optional<int64_t> buffer = findBuffer(op->getOperand(2), numbers);
   if (!buffer || !op->getOperand(2).hasOneUse() ||
       !llvm::all_of(op->getUsers(), llvm::IsaPred<func::ReturnOp>))
     return std::nullopt;
@@ -277,7 +270,7 @@ static Value buildProduct(OpBuilder &builder, Location loc, ProductKind kind,
 }
 
 static Value addJoined(JoinedKernelBuilder &kernel, ArrayRef<Value> parts) {
-  return kernel.addInput(parts, joinTypes(ValueRange(parts).getTypes()));
+  return kernel.addInput(parts, joinTypes(parts));
 }
 
 void ProductJoiner::joinOutputs(Products products) {
@@ -312,7 +305,8 @@ ProductJoiner::findInputGradients(Products products) const {
     for (Operation *user : product.getData().getUsers())
       if (getProductKind(user) == ProductKind::InputGradient &&
           user->getOperand(0) == product.getData()) {
-        std::optional<int64_t> buffer = findOwnBuffer(user->getOperand(1));
+        std::optional<int64_t> buffer =
+            findBuffer(user->getOperand(1), numbers);
         if (found || !buffer ||
             (!weights.empty() && !layout.areAdjacent(weights.back(), *buffer)))
           return {};
@@ -419,9 +413,8 @@ namespace {
 struct JoinProducts : mt::impl::JoinProductsBase<JoinProducts> {
   void runOnOperation() override {
     BufferLayout layout(getOperation());
-    for (auto entry : getOperation().getOps<func::FuncOp>())
-      if (!entry.isDeclaration())
-        ProductJoiner(entry, layout).run();
+    for (func::FuncOp entry : layout.getEntries())
+      ProductJoiner(entry, layout).run();
   }
 };
 

@@ -37,6 +37,7 @@ public:
 
 private:
   std::optional<Update> getUpdate(AdamWOp step) const;
+  std::optional<int64_t> findUpdatedBuffer(Value value) const;
   std::optional<int64_t> findReturnBuffer(Value value) const;
   void join(ArrayRef<Update> updates);
 
@@ -46,6 +47,21 @@ private:
 };
 
 } // namespace
+
+/// The buffer that a value lies in: an argument, or what a collective reduces
+/// in place of an argument that is consumed.
+std::optional<int64_t> UpdateJoiner::findUpdatedBuffer(Value value) const {
+  auto reduce = value.getDefiningOp<AllReduceOp>();
+  if (!reduce)
+    return findBuffer(value, numbers);
+  Value reduced = reduce->getOperand(cast<OpResult>(value).getResultNumber());
+  auto argument = dyn_cast<BlockArgument>(reduced);
+  func::FuncOp function = entry;
+  if (!argument || !argument.hasOneUse() ||
+      !function.getArgAttr(argument.getArgNumber(), attr::consumed))
+    return std::nullopt;
+  return findBuffer(argument, numbers);
+}
 
 /// The buffer that a value is returned in, if nothing else is done with it.
 std::optional<int64_t> UpdateJoiner::findReturnBuffer(Value value) const {
@@ -67,7 +83,7 @@ std::optional<Update> UpdateJoiner::getUpdate(AdamWOp step) const {
   Update update{step, {}, {}};
   for (Value value : {step.getParameter(), step.getGradient(),
                       step.getFirstMoment(), step.getSecondMoment()}) {
-    std::optional<int64_t> buffer = findBuffer(value, numbers);
+    std::optional<int64_t> buffer = findUpdatedBuffer(value);
     if (!buffer)
       return std::nullopt;
     update.buffers.push_back(*buffer);
@@ -119,11 +135,9 @@ void UpdateJoiner::join(ArrayRef<Update> updates) {
   operands.push_back(kernel.addInput(first.getScale()));
   operands.push_back(kernel.addInput(first.getHyperparameters()));
   Type parameter = operands[0].getType(), moment = operands[2].getType();
-  auto step = AdamWOp::create(kernel.getInner(), first.getLoc(),
-                              TypeRange{parameter, moment, moment}, operands,
-                              first->getAttrs());
-  for (StringRef name : {attr::unit, attr::direction})
-    step->removeAttr(name);
+  auto step = AdamWOp::create(
+      kernel.getInner(), first.getLoc(), TypeRange{parameter, moment, moment},
+      operands, builder.getNamedAttr("decay", first.getDecayAttr()));
   SmallVector<Value> replaced;
   auto addOutput = [&](Value whole, ArrayRef<Value> parts) {
     kernel.addOutput(whole, ValueRange(parts).getTypes());
@@ -177,9 +191,8 @@ namespace {
 struct JoinUpdates : mt::impl::JoinUpdatesBase<JoinUpdates> {
   void runOnOperation() override {
     BufferLayout layout(getOperation());
-    for (auto entry : getOperation().getOps<func::FuncOp>())
-      if (!entry.isDeclaration())
-        UpdateJoiner(entry, layout).run();
+    for (func::FuncOp entry : layout.getEntries())
+      UpdateJoiner(entry, layout).run();
   }
 };
 

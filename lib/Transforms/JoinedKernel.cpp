@@ -2,8 +2,6 @@
 
 #include "JoinedKernel.h"
 
-#include "llvm/ADT/STLExtras.h"
-
 using namespace mlir;
 using namespace mt;
 
@@ -29,27 +27,18 @@ KernelOp JoinedKernelBuilder::finish() {
 }
 
 std::optional<int64_t> mt::findBuffer(Value value, ArrayRef<int64_t> numbers) {
-  if (auto reduce = value.getDefiningOp<AllReduceOp>()) {
-    Value reduced = reduce->getOperand(cast<OpResult>(value).getResultNumber());
-    auto argument = dyn_cast<BlockArgument>(reduced);
-    auto entry = cast<func::FuncOp>(reduce->getParentOp());
-    if (!argument || !argument.hasOneUse() ||
-        !entry.getArgAttr(argument.getArgNumber(), attr::consumed))
-      return std::nullopt;
-    value = argument;
-  }
   auto argument = dyn_cast<BlockArgument>(value);
   if (!argument)
     return std::nullopt;
   return numbers[argument.getArgNumber()];
 }
 
-RankedTensorType mt::joinTypes(TypeRange parts) {
-  auto first = cast<RankedTensorType>(parts.front());
+RankedTensorType mt::joinTypes(ValueRange parts) {
+  auto first = cast<RankedTensorType>(parts.front().getType());
   SmallVector<int64_t> shape(first.getShape());
   shape[0] = 0;
-  for (Type part : parts)
-    shape[0] += cast<RankedTensorType>(part).getDimSize(0);
+  for (Value part : parts)
+    shape[0] += cast<RankedTensorType>(part.getType()).getDimSize(0);
   return first.clone(shape);
 }
 

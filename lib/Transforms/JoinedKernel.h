@@ -44,13 +44,12 @@ private:
   llvm::SmallVector<int64_t> joinedInputs, joinedOutputs;
 };
 
-/// Which buffer of an entry `value` lies in: an argument does, and what a
-/// collective reduces in place of an argument that is consumed.
+/// Which buffer of an entry `value` is, if it is an argument.
 std::optional<int64_t> findBuffer(mlir::Value value,
                                   llvm::ArrayRef<int64_t> numbers);
 
 /// `parts`, of equal trailing dimensions, as one tensor behind each other.
-mlir::RankedTensorType joinTypes(mlir::TypeRange parts);
+mlir::RankedTensorType joinTypes(mlir::ValueRange parts);
 
 /// Whether each of `second` follows that of `first` without a gap.
 bool areNeighbours(llvm::ArrayRef<int64_t> first,

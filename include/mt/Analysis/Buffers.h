@@ -36,6 +36,7 @@ public:
   /// Of all functions with a body.
   explicit BufferLayout(mlir::ModuleOp module);
 
+  llvm::ArrayRef<mlir::func::FuncOp> getEntries() const { return entries; }
   /// In the order in which they lie in memory.
   llvm::ArrayRef<StepBuffer> getBuffers() const { return buffers; }
   /// Null where there is none.
@@ -53,6 +54,7 @@ private:
               mlir::Type type, mlir::DictionaryAttr attributes);
   void sort();
 
+  llvm::SmallVector<mlir::func::FuncOp> entries;
   std::vector<StepBuffer> buffers;
   std::map<std::pair<std::string, std::string>, int64_t> numbers;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int64_t>> ofEntry;

@@ -18,12 +18,13 @@
 #define MT_ANALYSIS_MEMORY_H
 
 #include "mt/Analysis/Arena.h"
-#include "mt/Analysis/Buffers.h"
 #include "mt/IR/Mt.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace mt {
+
+class BufferLayout;
 
 /// Why something is in the arena; the first that holds.
 enum class MemoryCategory {
