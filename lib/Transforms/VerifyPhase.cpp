@@ -1,5 +1,6 @@
 //===- VerifyPhase.cpp - what each phase promises -------------------------===//
 
+#include "mt/Analysis/Buffers.h"
 #include "mt/Analysis/Memory.h"
 #include "mt/Transforms/Passes.h"
 
@@ -84,19 +85,17 @@ static LogicalResult verifyCast(CastOp op) {
 }
 
 static LogicalResult verifyLegal(Operation *op, const Phase &phase) {
-  bool legal =
-      isa<ModuleOp, func::FuncOp, func::ReturnOp>(op) ||
-      (isa<UnitOp>(op) && phase.units) ||
-      // In its parent, which is legal.
-      isa<YieldOp>(op) ||
-      (isa<ShardingRuleOpInterface>(op)) ||
-      (isa<ConstrainOp>(op) && phase.constrains) ||
-      (isa<ReshardOp>(op) && phase.reshards) ||
-      (isa<CollectiveOpInterface>(op) && phase.collectives) ||
-      (isa<AddProductOp, ConcatOp, KernelOp, ShardOffsetOp, SliceOp,
-           arith::ConstantIndexOp>(op) &&
-       phase.offsets) ||
-      (isa<WaitOp>(op) && phase.places);
+  bool legal = isa<ModuleOp, func::FuncOp, func::ReturnOp>(op) ||
+               (isa<UnitOp>(op) && phase.units) ||
+               // In its parent, which is legal.
+               isa<YieldOp>(op) || (isa<ShardingRuleOpInterface>(op)) ||
+               (isa<ConstrainOp>(op) && phase.constrains) ||
+               (isa<ReshardOp>(op) && phase.reshards) ||
+               (isa<CollectiveOpInterface>(op) && phase.collectives) ||
+               (isa<AddProductOp, ConcatOp, KernelOp, ShardOffsetOp, SliceOp,
+                    arith::ConstantIndexOp>(op) &&
+                phase.offsets) ||
+               (isa<WaitOp>(op) && phase.places);
   if (!legal)
     return op->emitOpError() << "is not legal in phase '" << phase.name << "'";
   if (auto reshard = dyn_cast<ReshardOp>(op))
@@ -137,16 +136,28 @@ static LogicalResult verifyBorder(func::FuncOp function) {
                  failed(check(function.getResultTypes(), "result")));
 }
 
+/// What an entry takes and returns are buffers.
+static LogicalResult verifyBuffers(func::FuncOp function) {
+  SmallVector<Type> types(function.getArgumentTypes());
+  llvm::append_range(types, function.getResultTypes());
+  for (Type type : types)
+    if (!isa<RankedTensorType>(type))
+      return function.emitOpError()
+             << "expected tensors in buffers, found " << type;
+  return success();
+}
+
 /// Everything has a place, and no two things that are needed at the same time
 /// the same one; what is joined has no gaps.
-static LogicalResult verifyPlaces(func::FuncOp function) {
-  if (function.isDeclaration())
-    return success();
-  auto memory = EntryMemory::read(function);
-  if (failed(memory) || failed(memory->verify()))
-    return failure();
-  BufferLayout layout(function->getParentOfType<ModuleOp>());
-  return memory->verifyJoined(layout);
+static LogicalResult verifyPlaces(ModuleOp module) {
+  BufferLayout layout(module);
+  for (func::FuncOp entry : layout.getEntries()) {
+    auto memory = EntryMemory::read(entry);
+    if (failed(memory) || failed(memory->verify()) ||
+        failed(memory->verifyJoined(layout)))
+      return failure();
+  }
+  return success();
 }
 
 /// Every device runs the same list of ops, so all issue the same collectives in
@@ -197,12 +208,13 @@ struct VerifyPhasePass : public mt::impl::VerifyPhaseBase<VerifyPhasePass> {
         return WalkResult::interrupt();
       auto function = dyn_cast<func::FuncOp>(op);
       if (function && (failed(verifyBorder(function)) ||
-                       (found->places && failed(verifyPlaces(function)))))
+                       (found->places && failed(verifyBuffers(function)))))
         return WalkResult::interrupt();
       return WalkResult::advance();
     });
     if (result.wasInterrupted() ||
-        (found->places && failed(verifyOrder(getOperation()))))
+        (found->places && (failed(verifyPlaces(getOperation())) ||
+                           failed(verifyOrder(getOperation())))))
       signalPassFailure();
   }
 };

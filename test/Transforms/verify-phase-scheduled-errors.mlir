@@ -17,6 +17,13 @@ func.func @arena() {
 
 // -----
 
+// expected-error @below {{expected tensors in buffers, found 'index'}}
+func.func @no_buffer(%x: index) attributes {mt.arena_bytes = 0 : i64} {
+  return {mt.places = []}
+}
+
+// -----
+
 func.func @no_place(%x: tensor<8xf32>) attributes {mt.arena_bytes = 0 : i64} {
   // expected-error @below {{expected 1 places in memory (mt.places), found 0}}
   %a = mt.scale %x {factor = 2.0 : f64} : (tensor<8xf32>) -> tensor<8xf32>
