@@ -24,7 +24,7 @@
 // CHECK-SAME: \22name\22:\22w\22,\22trained\22:true
 // ANY-SAME: ],\22target\22
 // ZEN-SAME: ],\22processor\22:{\22architecture\22:\22x86_64\22,\22features\22:[\22avx2\22,\22fma\22],\22name\22:\22znver3\22},\22target\22
-// CHECK: llvm.mlir.global external constant @mt_abi_version(4 : i32)
+// CHECK: llvm.mlir.global external constant @mt_abi_version(5 : i32)
 module attributes {mt.mesh = #mesh, mt.model = {kind = "gpt2", microbatches = 3 : i64}} {
   func.func @microbatch(
       %w: tensor<4x4xf32> {mt.role = "parameter", mt.name = "w", mt.layout = #w, mt.shape = array<i64: 8, 4>,

@@ -279,7 +279,7 @@ def EmbedManifest : Pass<"mt-embed-manifest", "::mlir::ModuleOp"> {
 
     ```mlir
     llvm.mlir.global external constant @mt_manifest("{...}\00")
-    llvm.mlir.global external constant @mt_abi_version(4 : i32) : i32
+    llvm.mlir.global external constant @mt_abi_version(5 : i32) : i32
     ```
 
     Fails when a buffer that belongs to a parameter names one that the module

@@ -7,7 +7,8 @@
 //   int32_t NAME(mt_context *, void *const *buffers, void *arena)
 //                                      one function an entry of the manifest
 //
-// and calls only what abi.def lists. An entry returns 0, or what the collective
+// and, for a device, the images that the manifest names (device.h); it calls only
+// what abi.def lists. An entry returns 0, or what the collective
 // or wait returned that ended it.
 //
 //===----------------------------------------------------------------------===//
@@ -17,7 +18,7 @@
 
 #include <stdint.h>
 
-#define MT_ABI_VERSION 4
+#define MT_ABI_VERSION 5
 
 #ifdef __cplusplus
 extern "C" {
