@@ -19,5 +19,5 @@ void mt::registerAllPasses() {
   registerMtTransformsPasses();
   registerPipelines();
   registerMtConversionPasses();
-  registerHostPipeline();
+  registerLoweringPipelines();
 }

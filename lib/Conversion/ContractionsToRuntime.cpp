@@ -168,11 +168,17 @@ namespace {
 
 struct ContractionsToRuntime
     : mt::impl::ContractionsToRuntimeBase<ContractionsToRuntime> {
+  using Base = ContractionsToRuntimeBase;
+  using Base::Base;
+
   void runOnOperation() override {
     SmallVector<linalg::GenericOp> ops;
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (isKernel(function))
-        function.walk([&](linalg::GenericOp op) { ops.push_back(op); });
+        function.walk([&](linalg::GenericOp op) {
+          if (!outermost || !op->getParentOfType<scf::ForallOp>())
+            ops.push_back(op);
+        });
     for (linalg::GenericOp op : ops)
       if (failed(convertContraction(op)))
         return signalPassFailure();

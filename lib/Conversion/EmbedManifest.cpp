@@ -25,7 +25,7 @@ struct EmbedManifest : mt::impl::EmbedManifestBase<EmbedManifest> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     FailureOr<llvm::json::Value> manifest =
-        buildManifest(module, target, getProcessor());
+        buildManifest(module, target, getProcessor(), images);
     if (failed(manifest))
       return signalPassFailure();
     // With the NUL that ends it.

@@ -7,6 +7,7 @@
 #include "mt/IR/Mt.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -185,6 +186,12 @@ void EntryBuilder::buildCopy(Value target, Value source, Type type) {
   auto tensor = cast<RankedTensorType>(type);
   int64_t bytes = tensor.getNumElements() * tensor.getElementTypeBitWidth() / 8;
   Value length = LLVM::ConstantOp::create(b, b.getI64IntegerAttr(bytes));
+  if (module.lookupSymbol<gpu::GPUModuleOp>(deviceModuleName)) {
+    LLVM::CallOp::create(
+        b, declareRuntime(module, "mt_copy"),
+        ValueRange{function.getArgument(0), target, source, length});
+    return;
+  }
   LLVM::MemcpyOp::create(b, target, source, length, /*isVolatile=*/false);
 }
 
@@ -273,7 +280,8 @@ struct EntriesToLLVM : mt::impl::EntriesToLLVMBase<EntriesToLLVM> {
     LaunchedKernels kernels(getOperation());
     for (auto function :
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
-      if (isEntry(function) && failed(EntryBuilder(function, step, kernels).build()))
+      if (isEntry(function) &&
+          failed(EntryBuilder(function, step, kernels).build()))
         return signalPassFailure();
     // What described the program before; LLVM does not know it.
     for (StringRef name : {"mt.mesh", "mt.model"})

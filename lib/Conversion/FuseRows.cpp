@@ -38,17 +38,16 @@ namespace mt {
 
 #define DEBUG_TYPE "fuse-rows"
 
-/// Rows of a block, of all that the ops touch, fit into a first-level cache.
-static constexpr int64_t blockBytes = 32 * 1024;
-
 namespace {
 
 /// Replaces the ops of a group by the loop.
 class RowLoopBuilder {
 public:
-  explicit RowLoopBuilder(const RowGroup &group)
+  /// `blockBytes` are what the rows of a block may take, of all that the ops
+  /// touch.
+  RowLoopBuilder(const RowGroup &group, int64_t blockBytes)
       : group(group), rows(group.getRows()), ops(group.getOps()),
-        accesses(group.getAccesses()), block(chooseBlock()),
+        accesses(group.getAccesses()), block(chooseBlock(blockBytes)),
         blocks(llvm::product_of(rows) / block),
         tasks(group.hasSums() ? std::min(blocks, rowSumParts) : blocks) {}
 
@@ -56,7 +55,7 @@ public:
   void build(int64_t minPoints, ArrayRef<linalg::LinalgOp> deferred);
 
 private:
-  int64_t chooseBlock() const;
+  int64_t chooseBlock(int64_t blockBytes) const;
   int64_t countPoints() const;
   void addPartials(ImplicitLocOpBuilder &b);
   void buildLoop(ImplicitLocOpBuilder &b, bool onThreads);
@@ -95,7 +94,7 @@ static int64_t countRowBytes(MemRefType type, unsigned numRows) {
 
 /// As many rows as fit and leave a block for every part of a sum, of those that
 /// divide their dimension.
-int64_t RowLoopBuilder::chooseBlock() const {
+int64_t RowLoopBuilder::chooseBlock(int64_t blockBytes) const {
   llvm::SmallDenseSet<Value> seen;
   int64_t bytes = 0;
   for (const Access &access : accesses)
@@ -381,7 +380,8 @@ static SmallVector<int64_t> findRows(ArrayRef<linalg::LinalgOp> run) {
 }
 
 /// Fuses what can be fused of the ops from `first` on.
-static void fuseRun(ArrayRef<linalg::LinalgOp> run, int64_t minPoints) {
+static void fuseRun(ArrayRef<linalg::LinalgOp> run, int64_t minPoints,
+                    int64_t blockBytes) {
   SmallVector<int64_t> rows = findRows(run);
   if (rows.empty())
     return;
@@ -394,7 +394,7 @@ static void fuseRun(ArrayRef<linalg::LinalgOp> run, int64_t minPoints) {
       deferred.push_back(op);
   }
   if (group.isWorthwhile())
-    RowLoopBuilder(group).build(minPoints, deferred);
+    RowLoopBuilder(group, blockBytes).build(minPoints, deferred);
 }
 
 namespace {
@@ -415,7 +415,7 @@ struct FuseRows : mt::impl::FuseRowsBase<FuseRows> {
       it = runs.back().back()->getIterator();
     }
     for (ArrayRef<linalg::LinalgOp> run : runs)
-      fuseRun(run, minPoints);
+      fuseRun(run, minPoints, blockBytes);
   }
 };
 

@@ -3,6 +3,7 @@
 #include "mt/Conversion/HostOps.h"
 #include "mt/IR/Mt.h"
 
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMTypes.h"
 #include "mlir/IR/BuiltinTypes.h"
 
@@ -59,5 +60,18 @@ LogicalResult ParallelOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (part.getArgumentTypes() != ArrayRef<Type>(expected))
     return emitOpError() << "expected a part that takes (" << expected
                          << "), found (" << part.getArgumentTypes() << ")";
+  return success();
+}
+
+LogicalResult GridOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  Operation *callee = symbols.lookupNearestSymbolFrom(*this, getFunctionAttr());
+  if (!callee)
+    return emitOpError() << "expected a function of the device, found "
+                         << getFunctionAttr();
+  auto function = dyn_cast<gpu::GPUFuncOp>(callee);
+  SmallVector<Type> inputs(getInputs().getTypes());
+  if (function && function.getArgumentTypes() != ArrayRef<Type>(inputs))
+    return emitOpError() << "expected a function that takes (" << inputs
+                         << "), found (" << function.getArgumentTypes() << ")";
   return success();
 }

@@ -14,8 +14,10 @@
 #include "mlir/Conversion/LLVMCommon/TypeConverter.h"
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/Transforms/Transforms.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -156,14 +158,93 @@ struct ParallelLowering : ConvertOpToLLVMPattern<host::ParallelOp> {
 };
 } // namespace
 
-/// What parts need besides themselves.
-static void declareParallel(ModuleOp module) {
+//===----------------------------------------------------------------------===//
+// Functions of a device
+//===----------------------------------------------------------------------===//
+
+/// Their numbers in the manifest: the order of the device's module.
+static int64_t getFunctionNumber(GridOp op) {
+  auto module = op->getParentOfType<ModuleOp>();
+  Operation *device = module.lookupSymbol(deviceModuleName);
+  int64_t number = 0;
+  for (Operation &function : device->getRegion(0).front()) {
+    auto name =
+        function.getAttrOfType<StringAttr>(SymbolTable::getSymbolAttrName());
+    if (name == op.getFunction().getLeafReference())
+      break;
+    number += function.hasAttr(host::attr::blocks);
+  }
+  return number;
+}
+
+namespace {
+/// A call of mt_launch with the arguments, of 64 bits each, on the stack.
+struct GridLowering : ConvertOpToLLVMPattern<GridOp> {
+  using ConvertOpToLLVMPattern::ConvertOpToLLVMPattern;
+
+  LogicalResult
+  matchAndRewrite(GridOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Type pointer = LLVM::LLVMPointerType::get(op.getContext());
+    Type word = b.getI64Type();
+    Value count = LLVM::ConstantOp::create(
+        b, b.getI64IntegerAttr(std::max<int64_t>(1, op.getInputs().size())));
+    Value arguments = LLVM::AllocaOp::create(b, pointer, word, count);
+    for (auto [index, input] : llvm::enumerate(adaptor.getInputs())) {
+      Value value = input;
+      if (isa<MemRefType>(op.getInputs()[index].getType()))
+        value = LLVM::PtrToIntOp::create(
+            b, word, MemRefDescriptor(input).alignedPtr(b, op.getLoc()));
+      Value place = LLVM::GEPOp::create(b, pointer, word, arguments,
+                                        ArrayRef<LLVM::GEPArg>{int32_t(index)});
+      LLVM::StoreOp::create(b, value, place);
+    }
+    Value number =
+        LLVM::ConstantOp::create(b, b.getI64IntegerAttr(getFunctionNumber(op)));
+    LLVM::CallOp::create(
+        b, TypeRange(), "mt_launch",
+        ValueRange{adaptor.getRankContext(), number, arguments});
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct ScratchLowering : ConvertOpToLLVMPattern<ScratchOp> {
+  using ConvertOpToLLVMPattern::ConvertOpToLLVMPattern;
+
+  LogicalResult
+  matchAndRewrite(ScratchOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Type pointer = LLVM::LLVMPointerType::get(op.getContext());
+    Value memory = LLVM::CallOp::create(b, TypeRange{pointer}, "mt_scratch",
+                                        ValueRange{adaptor.getRankContext()})
+                       .getResult();
+    Value descriptor = MemRefDescriptor::fromStaticShape(
+        b, op.getLoc(), *getTypeConverter(), cast<MemRefType>(op.getType()),
+        memory);
+    rewriter.replaceOp(op, descriptor);
+    return success();
+  }
+};
+} // namespace
+
+/// The functions that kernels call, and the tasks of their parts.
+static void declareCalled(ModuleOp module) {
   SmallVector<host::ParallelOp> ops;
   module.walk([&](host::ParallelOp op) { ops.push_back(op); });
   if (!ops.empty())
     declareRuntime(module, "mt_parallel");
   for (host::ParallelOp op : ops)
     createTask(op);
+  auto declareFor = [&](auto op, StringRef name) {
+    if (module.walk([](decltype(op)) { return WalkResult::interrupt(); })
+            .wasInterrupted())
+      declareRuntime(module, name);
+  };
+  declareFor(GridOp(), "mt_launch");
+  declareFor(ScratchOp(), "mt_scratch");
 }
 
 static LogicalResult convert(ModuleOp module) {
@@ -177,12 +258,16 @@ static LogicalResult convert(ModuleOp module) {
   populateMathToLLVMConversionPatterns(converter, patterns);
   populateFinalizeMemRefToLLVMConversionPatterns(converter, patterns);
   populateFuncToLLVMConversionPatterns(converter, patterns);
-  patterns.add<ParallelLowering>(converter);
+  patterns.add<ParallelLowering, GridLowering, ScratchLowering>(converter);
+  populateVectorToLLVMConversionPatterns(converter, patterns);
   LLVMConversionTarget target(*context);
   target.addLegalOp<ModuleOp>();
-  target.addIllegalOp<host::ParallelOp>();
+  target.addIllegalOp<host::ParallelOp, GridOp, ScratchOp>();
   target.addDynamicallyLegalOp<func::FuncOp>(isEntry);
   target.markOpRecursivelyLegal<func::FuncOp>(isEntry);
+  // Functions of a device are on their own way.
+  target.addLegalOp<gpu::GPUModuleOp>();
+  target.markOpRecursivelyLegal<gpu::GPUModuleOp>();
   return applyPartialConversion(module, target, std::move(patterns));
 }
 
@@ -201,7 +286,7 @@ struct KernelsToLLVM : mt::impl::KernelsToLLVMBase<KernelsToLLVM> {
   void runOnOperation() override {
     if (failed(expand(getOperation())))
       return signalPassFailure();
-    declareParallel(getOperation());
+    declareCalled(getOperation());
     if (failed(convert(getOperation())))
       return signalPassFailure();
     for (auto function : getOperation().getOps<LLVM::LLVMFuncOp>())

@@ -25,7 +25,10 @@ public:
   }
 
   int64_t getNumber(host::LaunchOp launch) const {
-    return numbers.lookup(launch.getKernelAttr().getAttr());
+    return getNumber(launch.getKernelAttr().getAttr());
+  }
+  int64_t getNumber(mlir::StringAttr kernel) const {
+    return numbers.lookup(kernel);
   }
   /// By number.
   llvm::ArrayRef<llvm::SmallVector<host::LaunchOp>> getLaunches() const {

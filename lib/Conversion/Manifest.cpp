@@ -8,6 +8,7 @@
 #include "mt/Conversion/Passes.h"
 #include "mt/abi.h"
 
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -38,9 +39,10 @@ namespace {
 
 class ManifestBuilder {
 public:
-  ManifestBuilder(ModuleOp module, StringRef target, const Processor &processor)
-      : module(module), target(target), processor(processor), step(module),
-        layout(getEntries(module)) {}
+  ManifestBuilder(ModuleOp module, StringRef target, const Processor &processor,
+                  ArrayRef<std::string> images)
+      : module(module), target(target), processor(processor), images(images),
+        step(module), layout(getEntries(module)) {}
 
   FailureOr<json::Value> build();
 
@@ -53,10 +55,12 @@ private:
   Object describeCollective(CollectiveOpInterface op, int64_t id);
   Array describeGroups();
   Array describeKernels();
+  Object describeDevice(gpu::GPUModuleOp device);
 
   ModuleOp module;
   StringRef target;
   const Processor &processor;
+  ArrayRef<std::string> images;
   StepCollectives step;
   BufferLayout layout;
   llvm::StringMap<int64_t> parameterIndex;
@@ -302,6 +306,11 @@ Array ManifestBuilder::describeGroups() {
   return array;
 }
 
+static int64_t getNumber(Operation *op, StringRef attribute) {
+  auto value = op->getAttrOfType<IntegerAttr>(attribute);
+  return value ? value.getInt() : 0;
+}
+
 /// What each kernel computes, and how often in a step.
 Array ManifestBuilder::describeKernels() {
   Array array;
@@ -315,21 +324,47 @@ Array ManifestBuilder::describeKernels() {
     Array ops;
     for (StringRef op : names)
       ops.push_back(op);
-    auto getNumber = [&](StringRef attribute) {
-      auto value = kernel->getAttrOfType<IntegerAttr>(attribute);
-      return value ? value.getInt() : 0;
-    };
     int64_t executions = 0;
     for (host::LaunchOp launch : launches)
       executions +=
           getExecutions(module, launch->getParentOfType<func::FuncOp>());
     array.push_back(Object{{"name", name},
                            {"ops", std::move(ops)},
-                           {"flops", getNumber(host::attr::flops)},
-                           {"bytes", getNumber(host::attr::bytes)},
+                           {"flops", getNumber(kernel, host::attr::flops)},
+                           {"bytes", getNumber(kernel, host::attr::bytes)},
                            {"executions", executions}});
   }
   return array;
+}
+
+/// The functions by their numbers, and where their code is.
+Object ManifestBuilder::describeDevice(gpu::GPUModuleOp device) {
+  LaunchedKernels kernels(module);
+  Array functions, code;
+  for (Operation &op : *device.getBody()) {
+    auto function = dyn_cast<FunctionOpInterface>(op);
+    if (!function || !op.hasAttr(host::attr::blocks))
+      continue;
+    auto kernel = op.getAttrOfType<FlatSymbolRefAttr>(host::attr::kernel);
+    functions.push_back(
+        Object{{"name", function.getName()},
+               {"kernel", kernels.getNumber(kernel.getAttr())},
+               {"blocks", getNumber(&op, host::attr::blocks)},
+               {"threads", getNumber(&op, host::attr::threads)},
+               {"shared_bytes", getNumber(&op, host::attr::sharedBytes)},
+               {"arguments", int64_t(function.getNumArguments())}});
+  }
+  for (StringRef image : images) {
+    SmallVector<StringRef> parts;
+    image.split(parts, ':');
+    parts.resize(3);
+    code.push_back(Object{
+        {"kind", parts[0]}, {"architecture", parts[1]}, {"symbol", parts[2]}});
+  }
+  return Object{
+      {"scratch_bytes", getNumber(device, host::attr::deviceScratchBytes)},
+      {"functions", std::move(functions)},
+      {"images", std::move(code)}};
 }
 
 FailureOr<json::Value> ManifestBuilder::build() {
@@ -361,10 +396,14 @@ FailureOr<json::Value> ManifestBuilder::build() {
     manifest["processor"] = Object{{"architecture", processor.architecture},
                                    {"name", processor.name},
                                    {"features", Array(processor.features)}};
+  if (auto device =
+          module.lookupSymbol<gpu::GPUModuleOp>(host::deviceModuleName))
+    manifest["device"] = describeDevice(device);
   return json::Value(std::move(manifest));
 }
 
 FailureOr<json::Value> mt::buildManifest(ModuleOp module, StringRef target,
-                                         const Processor &processor) {
-  return ManifestBuilder(module, target, processor).build();
+                                         const Processor &processor,
+                                         ArrayRef<std::string> images) {
+  return ManifestBuilder(module, target, processor, images).build();
 }

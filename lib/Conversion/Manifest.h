@@ -11,9 +11,9 @@
 namespace mt {
 
 /// The manifest (docs/manifest.md) of a module whose buffers are planned.
-mlir::FailureOr<llvm::json::Value> buildManifest(mlir::ModuleOp module,
-                                                 llvm::StringRef target,
-                                                 const Processor &processor);
+mlir::FailureOr<llvm::json::Value>
+buildManifest(mlir::ModuleOp module, llvm::StringRef target,
+              const Processor &processor, llvm::ArrayRef<std::string> images);
 
 } // namespace mt
 

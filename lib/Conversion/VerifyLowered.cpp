@@ -4,6 +4,7 @@
 #include "mt/Conversion/Passes.h"
 #include "mt/IR/Mt.h"
 
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
@@ -36,9 +37,12 @@ namespace {
 struct VerifyLowered : mt::impl::VerifyLoweredBase<VerifyLowered> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    WalkResult result = module.walk([&](Operation *op) {
+    WalkResult result = module.walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (op == module)
         return WalkResult::advance();
+      // Translated on their own.
+      if (isa<gpu::GPUModuleOp>(op))
+        return WalkResult::skip();
       if (!isa<LLVM::LLVMDialect>(op->getDialect())) {
         op->emitOpError() << "does not belong to the lowered phase";
         return WalkResult::interrupt();

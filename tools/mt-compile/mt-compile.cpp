@@ -12,6 +12,7 @@
 #include "mt/Pipelines/Pipelines.h"
 #include "mt/Support/CommandLine.h"
 #include "mt/Support/OutputFile.h"
+#include "mt/Target/CudaTarget.h"
 #include "mt/Target/HostTarget.h"
 #include "mt/Transforms/Passes.h"
 
@@ -50,6 +51,10 @@ struct Arguments {
   Processor processor;
   /// None: the default folder.
   std::optional<std::string> cacheFolder;
+  /// host or cuda; for the latter its architectures, the least first.
+  std::string kind = "host";
+  std::vector<std::string> architectures = {"sm_80", "sm_90"};
+  bool twins = false;
 };
 } // namespace
 
@@ -74,6 +79,28 @@ static LogicalResult checkWord(StringRef flag, StringRef word,
 /// Whether the step is compiled as far as to where its memory is planned.
 static bool isScheduled(const Arguments &arguments) {
   return arguments.stopAfter.empty() || arguments.stopAfter == "scheduled";
+}
+
+/// What only steps for a device have.
+static LogicalResult checkTarget(const CLI::App &app, Arguments &arguments) {
+  if (failed(checkWord("--target", arguments.kind, {"host", "cuda"})))
+    return failure();
+  for (StringRef flag : {"--cuda-arch", "--twins"})
+    if (app.count(flag.str()) && arguments.kind != "cuda")
+      return fail(flag + ": expected --target cuda beside it, found " +
+                  arguments.kind);
+  if (arguments.emit == "ptx" && arguments.kind != "cuda")
+    return fail("--emit ptx: expected --target cuda beside it, found " +
+                arguments.kind);
+  for (StringRef name : arguments.architectures)
+    if (!isCudaArchitecture(name))
+      return fail("--cuda-arch: expected architectures from sm_80 on, as "
+                  "'sm_80,sm_90', found '" +
+                  name + "'");
+  llvm::sort(arguments.architectures, [](StringRef a, StringRef b) {
+    return std::pair(a.size(), a) < std::pair(b.size(), b);
+  });
+  return success();
 }
 
 static LogicalResult checkBudget(Arguments &arguments) {
@@ -163,10 +190,11 @@ static LogicalResult check(const CLI::App &app, Arguments &arguments) {
   if (failed(checkWord("--stop-after", arguments.stopAfter,
                        {"annotated", "sharded", "differentiated", "placed",
                         "local", "scheduled"})) ||
+      failed(checkWord("--emit", arguments.emit,
+                       {"mlir", "llvm", "ptx", "obj", "so"})) ||
+      failed(checkTarget(app, arguments)) ||
       failed(
-          checkWord("--emit", arguments.emit, {"mlir", "llvm", "obj", "so"})) ||
-      failed(checkWord("--report", arguments.report,
-                       {"text", "json", "kernels"})))
+          checkWord("--report", arguments.report, {"text", "json", "kernels"})))
     return failure();
   const std::optional<std::string> &cache = arguments.cacheFolder;
   if (cache && !cache->empty() && !makeCacheFolder(*cache))
@@ -302,7 +330,16 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
   app.add_option("--memory-budget", arguments.memoryBudget,
                  "bytes of memory on a rank, as 80GiB or 16GB: a step that "
                  "needs more is refused, with the options that would help");
-  app.add_option("--emit", arguments.emit, "mlir, llvm, obj or so (so)");
+  app.add_option("--target", arguments.kind,
+                 "what the step runs on: host, or cuda, a GPU a rank (host)");
+  app.add_option("--cuda-arch", arguments.architectures,
+                 "architectures of devices, as sm_80,sm_90: PTX for the least, "
+                 "and machine code for each where ptxas is found (both)")
+      ->delimiter(',');
+  app.add_flag("--twins", arguments.twins,
+               "add what a simulated device runs, for mt-run "
+               "--simulate-device");
+  app.add_option("--emit", arguments.emit, "mlir, llvm, ptx, obj or so (so)");
   app.add_option("-O", arguments.target.optimizationLevel,
                  "how far the code is optimised, 0 to 3: less compiles faster "
                  "(2)");
@@ -442,6 +479,24 @@ static LogicalResult writeCode(ModuleOp module, const Arguments &arguments) {
   return checked(writeOutput(arguments.output, [&](llvm::raw_ostream &os) {
     (*code)->print(os, nullptr);
   }));
+}
+
+/// The functions of a step for a device, in the module or, for --emit ptx, as
+/// the output.
+static LogicalResult writeDeviceCode(ModuleOp module,
+                                     const Arguments &arguments,
+                                     ArrayRef<std::string> cubins,
+                                     StringRef ptxas) {
+  auto ptx = translateToPtx(module, arguments.architectures.front(),
+                            arguments.target.optimizationLevel);
+  if (!ptx)
+    return fail(ptx.takeError());
+  if (arguments.emit == "ptx")
+    return checked(writeOutput(arguments.output,
+                               [&](llvm::raw_ostream &os) { os << *ptx; }));
+  if (llvm::Error error = embedDeviceImages(module, *ptx, cubins, ptxas))
+    return fail(std::move(error));
+  return writeCode(module, arguments);
 }
 
 static void printReport(const Report &report, const Arguments &arguments) {
@@ -641,12 +696,21 @@ static LogicalResult compile(MLIRContext &context, const Arguments &arguments) {
     return checked(writeOutput(arguments.output, printModule));
   HostPipelineOptions host;
   host.processor = arguments.processor;
+  bool isCuda = arguments.kind == "cuda";
+  CudaPipelineOptions cuda{
+      host, arguments.architectures.front(), {}, arguments.twins};
+  std::optional<std::string> ptxas = findPtxas();
+  if (ptxas)
+    llvm::append_range(cuda.cubins, arguments.architectures);
   if (failed(runPasses(*module, [&](PassManager &manager) {
-        buildHostPipeline(manager, host);
+        isCuda ? buildCudaPipeline(manager, cuda)
+               : buildHostPipeline(manager, host);
       })))
     return failure();
   if (arguments.emit == "mlir")
     return checked(writeOutput(arguments.output, printModule));
+  if (isCuda)
+    return writeDeviceCode(*module, arguments, cuda.cubins, ptxas.value_or(""));
   return writeCode(*module, arguments);
 }
 

@@ -25,7 +25,16 @@ inline constexpr llvm::StringLiteral kernel = "mt_host.kernel";
 inline constexpr llvm::StringLiteral scratchBytes = "mt_host.scratch_bytes";
 inline constexpr llvm::StringLiteral flops = "mt_host.flops";
 inline constexpr llvm::StringLiteral bytes = "mt_host.bytes";
+inline constexpr llvm::StringLiteral blocks = "mt_host.blocks";
+inline constexpr llvm::StringLiteral threads = "mt_host.threads";
+inline constexpr llvm::StringLiteral sharedBytes = "mt_host.shared_bytes";
+inline constexpr llvm::StringLiteral deviceScratchBytes =
+    "mt_host.device_scratch_bytes";
+inline constexpr llvm::StringLiteral twin = "mt_host.twin";
 } // namespace attr
+
+/// The `gpu.module` of a step's functions.
+inline constexpr llvm::StringLiteral deviceModuleName = "device";
 
 inline bool isKernel(mlir::Operation *op) { return op->hasAttr(attr::kernel); }
 

@@ -34,6 +34,15 @@ def MtHost_Dialect : Dialect {
 
     `mt-parallelize-kernels` cuts parts out of kernels, which are kernels too:
     their arguments are what they use and a range of iterations.
+    `mt-map-to-grids` makes them functions of a device, `gpu.func`s, with
+
+    * `mt_host.kernel`: the kernel that they are a part of
+    * `mt_host.blocks`, `mt_host.threads`: of the grid, and of a block
+    * `mt_host.shared_bytes`: the shared memory of a block
+
+    `mt-make-twins` makes kernels of them for a simulated device:
+
+    * `mt_host.twin`: the function of which the kernel is one thread
   }];
 }
 
@@ -98,6 +107,47 @@ def MtHost_ParallelOp : Op<MtHost_Dialect, "parallel", [
   let assemblyFormat = [{
     $rank_context `,` $part `(` $inputs `)` `count` $count attr-dict
     `:` type($rank_context) (`,` type($inputs)^)?
+  }];
+}
+
+def MtHost_GridOp : Op<MtHost_Dialect, "grid", [
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "queues a function of the device";
+  let description = [{
+    Lifespan: from `mt-map-to-grids` to `mt-kernels-to-llvm`.
+
+    Constraints:
+    * `function` is a `gpu.func` of the module's `gpu.module`, which says how
+      many blocks and threads there are
+    * it takes the inputs
+
+    ```mlir
+    mt_host.grid %context, @device::@k_gelu_grid(%x, %y) : !llvm.ptr, memref<128x64xf32>, memref<128x64xf32>
+    ```
+  }];
+  let arguments = (ins AnyType:$rank_context, SymbolRefAttr:$function,
+                       Variadic<AnyType>:$inputs);
+  let assemblyFormat = [{
+    $rank_context `,` $function `(` $inputs `)` attr-dict
+    `:` type($rank_context) (`,` type($inputs)^)?
+  }];
+}
+
+def MtHost_ScratchOp : MtHost_Op<"scratch"> {
+  let summary = "memory of the device that a kernel may use until it is over";
+  let description = [{
+    Lifespan: from `mt-map-to-grids` to `mt-kernels-to-llvm`.
+
+    What lies on a stack on the host.
+
+    ```mlir
+    %0 = mt_host.scratch %context : !llvm.ptr, memref<256xi8>
+    ```
+  }];
+  let arguments = (ins AnyType:$rank_context);
+  let results = (outs AnyMemRef:$memory);
+  let assemblyFormat = [{
+    $rank_context attr-dict `:` type($rank_context) `,` type($memory)
   }];
 }
 

@@ -6,6 +6,7 @@
 #include "mt/Conversion/HostOps.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Pass/Pass.h"
 
 namespace mt {
@@ -37,8 +38,28 @@ struct HostPipelineOptions {
 void buildHostPipeline(mlir::OpPassManager &manager,
                        const HostPipelineOptions &options = {});
 
-/// Registers `--mt-host-pipeline`.
-void registerHostPipeline();
+struct CudaPipelineOptions {
+  /// Of the host's code.
+  HostPipelineOptions host = {};
+  /// Of the device's code: the least architecture, and those that machine code
+  /// is made for besides, as "sm_90".
+  std::string architecture = "sm_80";
+  llvm::SmallVector<std::string> cubins = {};
+  /// Whether a simulated device can run the step, too.
+  bool twins = false;
+};
+
+/// The same, for a host that queues functions on a device: they are left in
+/// `gpu.module @device`, in the NVVM dialect.
+void buildCudaPipeline(mlir::OpPassManager &manager,
+                       const CudaPipelineOptions &options = {});
+
+/// The symbol of the machine code for an architecture.
+std::string getCubinSymbol(llvm::StringRef architecture);
+inline constexpr llvm::StringLiteral ptxSymbol = "mt_image_ptx";
+
+/// Registers `--mt-host-pipeline` and `--mt-cuda-pipeline`.
+void registerLoweringPipelines();
 
 } // namespace mt
 

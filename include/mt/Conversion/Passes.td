@@ -171,7 +171,10 @@ def FuseRows : Pass<"mt-fuse-rows", "::mlir::func::FuncOp"> {
   }];
   let options = [
     Option<"minPoints", "min-points", "int64_t", "32768",
-           "iterations of all ops from which on threads share them">
+           "iterations of all ops from which on threads share them">,
+    Option<"blockBytes", "block-bytes", "int64_t", "32768",
+           "what the rows of a block may take of a cache; at least one row is "
+           "a block">
   ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect",
@@ -223,9 +226,71 @@ def ContractionsToRuntime
 
     Fails when the kernel does not take the context of its rank first.
   }];
+  let options = [
+    Option<"outermost", "outermost", "bool", "false",
+           "leave products that a task of an `scf.forall` computes">
+  ];
   let dependentDialects = [
     "::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect",
     "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
+}
+
+def MapToGrids : Pass<"mt-map-to-grids", "::mlir::ModuleOp"> {
+  let summary = "loops and linalg ops of kernels become functions of a device";
+  let description = [{
+    Requires: kernels on memrefs, whose products are calls. Ensures: a
+    `gpu.module @device` with a function for every `scf.forall`, every linalg
+    op and every other loop of a kernel; kernels queue them
+    (`mt_host.grid`) between their calls, and touch no memory themselves.
+
+    A task of an `scf.forall` is run by a warp where its rows are short, else by
+    a block; what it holds lies in shared memory. A linalg op is shared by
+    threads that take neighbouring points, 16 bytes each where memory is
+    aligned for it; sums over a row are taken by all threads of a team, in an
+    order that depends on shapes alone. What stacks hold on the host is memory
+    of the device (`mt_host.scratch`).
+
+    ```mlir
+    // before
+    linalg.generic {...} ins(%x : memref<128x512xf32>) outs(%y : memref<128x512xf32>) {...}
+    // after
+    mt_host.grid %context, @device::@k_gelu_grid(%x, %y) : !llvm.ptr, memref<128x512xf32>, memref<128x512xf32>
+    // and, in gpu.module @device
+    gpu.func @k_gelu_grid(%x: memref<128x512xf32>, %y: memref<128x512xf32>) kernel attributes {mt_host.blocks = 64 : i64, mt_host.threads = 256 : i64, ...} {...}
+    ```
+
+    Fails when a kernel does not take the context of its rank first, and, as an
+    internal error, when a task holds more than shared memory does.
+  }];
+  let dependentDialects = [
+    "::mt::host::MtHostDialect", "::mlir::affine::AffineDialect",
+    "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect",
+    "::mlir::linalg::LinalgDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::NVVM::NVVMDialect", "::mlir::scf::SCFDialect",
+    "::mlir::vector::VectorDialect"];
+}
+
+def ExpandDeviceMath
+    : Pass<"mt-expand-device-math", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "exp, log, tanh, erf, pow, sin, cos as arithmetic";
+  let description = [{
+    Requires: functions of a device. In 32 bits the same polynomials as on the
+    host (`mt-expand-math`), in 64 bits series that are within a few units in
+    the last place: devices have no libm, and code for them is to be made
+    where nothing of their maker's is installed.
+
+    ```mlir
+    // before
+    %y = math.exp %x : f64
+    // after
+    %n = math.roundeven ...
+    ```
+
+    Fails where a function has no such expansion: erf in 64 bits.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect",
+                           "::mlir::vector::VectorDialect"];
 }
 
 def ParallelizeKernels : Pass<"mt-parallelize-kernels", "::mlir::ModuleOp"> {
@@ -268,6 +333,40 @@ def ParallelizeKernels : Pass<"mt-parallelize-kernels", "::mlir::ModuleOp"> {
     "::mlir::scf::SCFDialect"];
 }
 
+def MakeTwins : Pass<"mt-make-twins", "::mlir::ModuleOp"> {
+  let summary = "functions of a device as functions of the host, too";
+  let description = [{
+    Requires: functions of `mt-map-to-grids`. Ensures: for each one a kernel of
+    the host, which is one thread of it: it reads the thread's and the block's
+    number, and calls back where threads meet and before it touches memory
+    (device.h). A simulated device runs them.
+
+    ```mlir
+    // before
+    gpu.func @k_grid(%x: memref<8xf32>) kernel { %thread = gpu.thread_id x ... gpu.barrier ... }
+    // after
+    gpu.func @k_grid(%x: memref<8xf32>) kernel { %thread = gpu.thread_id x ... gpu.barrier ... }
+    func.func private @k_grid_twin(%thread: !llvm.ptr, %shared: memref<4096xi8>, %x: memref<8xf32>) attributes {mt_host.twin = "k_grid"} {...}
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect",
+    "::mlir::func::FuncDialect", "::mlir::memref::MemRefDialect"];
+}
+
+def EmbedTwins : Pass<"mt-embed-twins", "::mlir::ModuleOp"> {
+  let summary = "the table of the twins";
+  let description = [{
+    Requires: twins in the LLVM dialect. Ensures: the image `mt_image_twin`
+    (device.h), which names them.
+
+    ```mlir
+    llvm.mlir.global external constant @mt_image_twin() : !llvm.struct<(array<8 x i8>, i64, ptr)> {...}
+    ```
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
 def EmbedManifest : Pass<"mt-embed-manifest", "::mlir::ModuleOp"> {
   let summary = "describe the step in the constants that the runtime reads";
   let description = [{
@@ -293,7 +392,9 @@ def EmbedManifest : Pass<"mt-embed-manifest", "::mlir::ModuleOp"> {
     Option<"processor", "processor", "std::string", "\"\"",
            "its name, as `llc -mcpu` takes it">,
     ListOption<"features", "features", "std::string",
-               "what the code needs it to have">
+               "what the code needs it to have">,
+    ListOption<"images", "images", "std::string",
+               "code for a device, each `kind:architecture:symbol`">
   ];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }

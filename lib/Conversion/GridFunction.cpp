@@ -1,0 +1,273 @@
+//===- GridFunction.cpp - tasks of a kernel as a function of a device -----===//
+
+#include "GridFunction.h"
+
+#include "RowGroup.h"
+#include "mt/Conversion/HostOps.h"
+#include "mt/IR/Mt.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
+#include "mlir/Transforms/RegionUtils.h"
+
+using namespace mlir;
+using namespace mt;
+using namespace mt::host;
+
+/// Shared memory of a block on the smallest of the devices that code is made
+/// for: an A100 has 163 KiB, an H100 227 KiB.
+static constexpr int64_t maxSharedBytes = 163 * 1024;
+/// Where things begin in shared memory.
+static constexpr int64_t sharedAlignment = 16;
+
+/// Whether the function makes the value itself: constants, views, whose layout
+/// an argument could not have, and numbers that are read or computed on the
+/// way.
+static bool isMadeAgain(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op || op->getNumRegions() != 0)
+    return false;
+  return isa<memref::LoadOp, ViewLikeOpInterface>(op) ||
+         (isPure(op) && !isa<ScratchOp>(op));
+}
+
+void GridFunction::findInputs(Value value) {
+  if (!isMadeAgain(value)) {
+    inputs.insert(value);
+    return;
+  }
+  for (Value operand : value.getDefiningOp()->getOperands())
+    findInputs(operand);
+}
+
+void GridFunction::mapValue(Value value) {
+  if (mapping.contains(value))
+    return;
+  Operation *definition = value.getDefiningOp();
+  for (Value operand : definition->getOperands())
+    mapValue(operand);
+  b.clone(*definition, mapping);
+}
+
+GridFunction::GridFunction(Operation *op, const Grid &grid,
+                           gpu::GPUModuleOp device)
+    : op(op), grid(grid), device(device),
+      kernel(op->getParentOfType<func::FuncOp>()),
+      b(op->getLoc(), op->getContext()) {
+  used.insert(op->operand_begin(), op->operand_end());
+  getUsedValuesDefinedAbove(op->getRegions(), used);
+  for (Value value : used)
+    findInputs(value);
+  createFunction();
+  buildTask();
+  placeInSharedMemory();
+}
+
+/// Buffers and blocks of the arena begin at multiples of 64 bytes.
+void GridFunction::createFunction() {
+  SmallVector<Type> types =
+      llvm::map_to_vector(inputs, [](Value value) { return value.getType(); });
+  std::string name = (kernel.getName() + "_grid").str();
+  function = gpu::GPUFuncOp::create(b, name, b.getFunctionType(types, {}));
+  function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  function->setAttr(host::attr::kernel, FlatSymbolRefAttr::get(kernel));
+  function->setAttr(host::attr::blocks, b.getI64IntegerAttr(grid.getBlocks()));
+  function->setAttr(host::attr::threads,
+                    b.getI64IntegerAttr(grid.getThreads()));
+  function.setKnownBlockSize(
+      ArrayRef<int32_t>{int32_t(grid.getThreads()), 1, 1});
+  SymbolTable(device).insert(function);
+  b.setInsertionPointToStart(&function.front());
+  for (auto [index, value] : llvm::enumerate(inputs)) {
+    mapping.map(value, function.getArgument(index));
+    if (!isa<MemRefType>(value.getType()))
+      continue;
+    function.setArgAttr(index, "llvm.noalias", b.getUnitAttr());
+    function.setArgAttr(index, "llvm.align",
+                        b.getI64IntegerAttr(sharedAlignment));
+  }
+  for (Value value : used)
+    mapValue(value);
+}
+
+/// The task's number, and whether there is one: the last block may have fewer.
+void GridFunction::buildTask() {
+  Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
+  task = gpu::BlockIdOp::create(b, gpu::Dimension::x);
+  Value exchange;
+  if (grid.teams == 1) {
+    auto space = gpu::AddressSpaceAttr::get(b.getContext(),
+                                            gpu::AddressSpace::Workgroup);
+    exchange = gpu::DynamicSharedMemoryOp::create(
+        b, MemRefType::get({ShapedType::kDynamic}, b.getI8Type(), AffineMap(),
+                           space));
+    sharedBytes = Team::getExchangeBytes(grid.teamSize);
+  }
+  team.emplace(b, grid.teamSize, thread, exchange);
+  if (grid.teams == 1)
+    return;
+  Value number = arith::DivUIOp::create(
+      b, thread, arith::ConstantIndexOp::create(b, grid.teamSize));
+  task = arith::AddIOp::create(
+      b,
+      arith::MulIOp::create(b, task,
+                            arith::ConstantIndexOp::create(b, grid.teams)),
+      number);
+  if (grid.tasks % grid.teams == 0)
+    return;
+  Value isThere =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::ult, task,
+                            arith::ConstantIndexOp::create(b, grid.tasks));
+  auto choice = scf::IfOp::create(b, isThere, /*withElseRegion=*/false);
+  b.setInsertionPoint(choice.thenYield());
+}
+
+/// Gives every allocation of the task a place, one set a team.
+void GridFunction::placeInSharedMemory() {
+  SmallVector<Operation *> allocations;
+  op->walk([&](Operation *inner) {
+    if (isa<memref::AllocOp, memref::AllocaOp>(inner))
+      allocations.push_back(inner);
+  });
+  if (allocations.empty())
+    return;
+  auto getType = [](Operation *allocation) {
+    return cast<MemRefType>(allocation->getResult(0).getType());
+  };
+  int64_t first = sharedBytes, bytes = 0;
+  SmallVector<int64_t> offsets;
+  for (Operation *allocation : allocations) {
+    MemRefType type = getType(allocation);
+    offsets.push_back(first + bytes);
+    bytes +=
+        llvm::alignTo(type.getNumElements() *
+                          llvm::divideCeil(type.getElementTypeBitWidth(), 8),
+                      sharedAlignment);
+  }
+  auto space =
+      gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup);
+  Value memory = gpu::DynamicSharedMemoryOp::create(
+      b, MemRefType::get({ShapedType::kDynamic}, b.getI8Type(), AffineMap(),
+                         space));
+  Value start;
+  if (grid.teams != 1) {
+    Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
+    Value number = arith::DivUIOp::create(
+        b, thread, arith::ConstantIndexOp::create(b, grid.teamSize));
+    start = arith::MulIOp::create(b, number,
+                                  arith::ConstantIndexOp::create(b, bytes));
+  }
+  for (auto [allocation, offset] : llvm::zip_equal(allocations, offsets)) {
+    Value shift = arith::ConstantIndexOp::create(b, offset);
+    if (start)
+      shift = arith::AddIOp::create(b, start, shift);
+    MemRefType type = getType(allocation);
+    mapping.map(allocation->getResult(0),
+                memref::ViewOp::create(b,
+                                       MemRefType::get(type.getShape(),
+                                                       type.getElementType(),
+                                                       AffineMap(), space),
+                                       memory, shift, ValueRange{})
+                    .getResult());
+  }
+  sharedBytes += bytes * grid.teams;
+}
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+void GridFunction::synchronize() {
+  if (!pending.empty())
+    team->synchronize(b);
+  pending.clear();
+}
+
+/// Waits where `op` touches what an op since the last wait wrote, or the other
+/// way round.
+void GridFunction::waitFor(linalg::LinalgOp op) {
+  if (llvm::any_of(pending,
+                   [&](linalg::LinalgOp other) { return depend(op, other); }))
+    synchronize();
+}
+
+void GridFunction::waitForWritesTo(Value memory) {
+  Value whole = getWholeMemory(memory);
+  if (llvm::any_of(pending, [&](linalg::LinalgOp other) {
+        return writes(other, whole);
+      }))
+    synchronize();
+}
+
+void GridFunction::buildLinalg(linalg::LinalgOp op) {
+  waitFor(op);
+  buildThreadLoops(b, op, ThreadPlan(op, grid.teamSize), *team, mapping);
+  pending.push_back(op);
+}
+
+/// Loops and choices, which all threads of a team take alike.
+void GridFunction::buildRegions(Operation &op) {
+  synchronize();
+  Operation *copy = b.cloneWithoutRegions(op, mapping);
+  for (auto [from, to] : llvm::zip_equal(op.getRegions(), copy->getRegions())) {
+    if (from.empty())
+      continue;
+    Block &source = from.front();
+    Block *target = b.createBlock(&to);
+    for (BlockArgument argument : source.getArguments())
+      mapping.map(argument,
+                  target->addArgument(argument.getType(), argument.getLoc()));
+    for (Operation &inner : source.without_terminator())
+      buildOp(inner);
+    // Before the next turn, and before what comes behind.
+    synchronize();
+    b.clone(*source.getTerminator(), mapping);
+  }
+  b.setInsertionPointAfter(copy);
+}
+
+void GridFunction::buildOp(Operation &op) {
+  if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op))
+    return buildLinalg(linalgOp);
+  // They have their places.
+  if (isa<memref::AllocOp, memref::AllocaOp, memref::DeallocOp>(op))
+    return;
+  if (op.getNumRegions() != 0)
+    return buildRegions(op);
+  if (auto load = dyn_cast<memref::LoadOp>(op))
+    waitForWritesTo(load.getMemRef());
+  Operation *copy = b.clone(op, mapping);
+  // A view of what lies in shared memory lies there too.
+  if (isa<ViewLikeOpInterface>(copy)) {
+    auto source = cast<MemRefType>(copy->getOperand(0).getType());
+    auto type = cast<MemRefType>(copy->getResult(0).getType());
+    copy->getResult(0).setType(
+        MemRefType::Builder(type).setMemorySpace(source.getMemorySpace()));
+  }
+}
+
+void GridFunction::buildBlock(Block &block) {
+  for (Operation &inner : block.without_terminator())
+    buildOp(inner);
+}
+
+LogicalResult GridFunction::finish() {
+  if (sharedBytes > maxSharedBytes)
+    return op->emitError() << "internal error: expected shared memory of at "
+                              "most "
+                           << maxSharedBytes << " bytes a block for '"
+                           << getKernelOp(kernel) << "', found " << sharedBytes;
+  b.setInsertionPointToEnd(&function.front());
+  gpu::ReturnOp::create(b);
+  function->setAttr(host::attr::sharedBytes, b.getI64IntegerAttr(sharedBytes));
+  FailureOr<Value> rankContext = getRankContext(kernel);
+  if (failed(rankContext))
+    return failure();
+  b.setInsertionPoint(op);
+  auto symbol = SymbolRefAttr::get(device.getSymNameAttr(),
+                                   {FlatSymbolRefAttr::get(function)});
+  GridOp::create(b, *rankContext, symbol, inputs.getArrayRef());
+  op->erase();
+  return success();
+}

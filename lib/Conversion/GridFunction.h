@@ -1,0 +1,84 @@
+//===- GridFunction.h - tasks of a kernel on a device -----------*- C++ -*-===//
+//
+//   for every team of every block:
+//     task = block * teams + team
+//     the ops of the task, each on the team's threads
+//
+// What a task holds lies in shared memory. Where an op touches what another
+// wrote, the team waits in between.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MT_LIB_CONVERSION_GRIDFUNCTION_H
+#define MT_LIB_CONVERSION_GRIDFUNCTION_H
+
+#include "ThreadLoops.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace mt {
+
+/// Tasks, and the threads that run them.
+struct Grid {
+  int64_t tasks;
+  /// Threads of a team, and teams of a block.
+  int64_t teamSize, teams = 1;
+
+  int64_t getThreads() const { return teamSize * teams; }
+  int64_t getBlocks() const { return llvm::divideCeil(tasks, teams); }
+};
+
+/// Moves an op of a kernel into a function of the device, and leaves a
+/// `mt_host.grid` in its place.
+class GridFunction {
+public:
+  /// `op` is the loop over tasks, or what one task does. `allocations` are of
+  /// the tasks.
+  GridFunction(mlir::Operation *op, const Grid &grid,
+               mlir::gpu::GPUModuleOp device);
+
+  mlir::ImplicitLocOpBuilder &getBuilder() { return b; }
+  mlir::IRMapping &getMapping() { return mapping; }
+  const Team &getTeam() const { return *team; }
+  mlir::Value getTask() const { return task; }
+
+  /// The ops of a block, on the team.
+  void buildBlock(mlir::Block &block);
+  void buildOp(mlir::Operation &op);
+
+  /// Ends both sides; fails where a block would need more shared memory than
+  /// devices have.
+  llvm::LogicalResult finish();
+
+private:
+  void createFunction();
+  void findInputs(mlir::Value value);
+  void mapValue(mlir::Value value);
+  void placeInSharedMemory();
+  void buildTask();
+  void buildLinalg(mlir::linalg::LinalgOp op);
+  void buildRegions(mlir::Operation &op);
+  void synchronize();
+  void waitFor(mlir::linalg::LinalgOp op);
+  void waitForWritesTo(mlir::Value memory);
+
+  mlir::Operation *op;
+  Grid grid;
+  mlir::gpu::GPUModuleOp device;
+  mlir::func::FuncOp kernel;
+  mlir::gpu::GPUFuncOp function;
+  mlir::ImplicitLocOpBuilder b;
+  mlir::IRMapping mapping;
+  llvm::SetVector<mlir::Value> used, inputs;
+  std::optional<Team> team;
+  mlir::Value task;
+  int64_t sharedBytes = 0;
+  /// Ops since the threads of the team last waited for each other.
+  llvm::SmallVector<mlir::linalg::LinalgOp> pending;
+};
+
+} // namespace mt
+
+#endif // MT_LIB_CONVERSION_GRIDFUNCTION_H

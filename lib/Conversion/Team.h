@@ -1,0 +1,69 @@
+//===- Team.h - the threads that run one task -------------------*- C++ -*-===//
+//
+// A task of a grid is run by a warp, where its rows are short, or by a block.
+// The threads of a team share what the task holds in shared memory, and wait
+// for each other where one reads what another wrote.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MT_LIB_CONVERSION_TEAM_H
+#define MT_LIB_CONVERSION_TEAM_H
+
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace mt {
+
+inline constexpr int64_t warpSize = 32;
+
+/// How partial results become one: what an accumulator starts from, and the op
+/// that joins two.
+struct Combiner {
+  mlir::TypedAttr neutral;
+  mlir::Operation *op;
+
+  mlir::Value join(mlir::ImplicitLocOpBuilder &b, mlir::Value x,
+                   mlir::Value y) const;
+};
+
+/// The combiner of a reduction that yields `value` for the accumulator
+/// `accumulator`; none where the partial sums of several threads could not be
+/// joined.
+std::optional<Combiner> findCombiner(mlir::Value value,
+                                     mlir::BlockArgument accumulator);
+
+class Team {
+public:
+  /// The threads of a block, or those of a warp. `thread` is the thread's
+  /// number in its block, `exchange` memory of `getExchangeBytes`.
+  Team(mlir::ImplicitLocOpBuilder &b, int64_t size, mlir::Value thread,
+       mlir::Value exchange);
+
+  int64_t getSize() const { return size; }
+  bool isWarp() const { return size == warpSize; }
+  /// The thread's number in its team.
+  mlir::Value getLane() const { return lane; }
+
+  /// What was written before is seen by all behind it.
+  void synchronize(mlir::ImplicitLocOpBuilder &b) const;
+
+  /// The partial results of all threads as one, in every thread, in an order
+  /// that does not change.
+  llvm::SmallVector<mlir::Value>
+  combine(mlir::ImplicitLocOpBuilder &b, llvm::ArrayRef<mlir::Value> partials,
+          llvm::ArrayRef<Combiner> combiners) const;
+
+  /// Shared memory that a team of `size` needs to combine results.
+  static int64_t getExchangeBytes(int64_t size);
+
+private:
+  mlir::Value combineInWarp(mlir::ImplicitLocOpBuilder &b, mlir::Value partial,
+                            const Combiner &combiner) const;
+
+  int64_t size;
+  mlir::Value lane, exchange;
+};
+
+} // namespace mt
+
+#endif // MT_LIB_CONVERSION_TEAM_H

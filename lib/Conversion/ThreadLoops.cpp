@@ -1,0 +1,479 @@
+//===- ThreadLoops.cpp - a linalg op on the threads of a team -------------===//
+
+#include "ThreadLoops.h"
+
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mt;
+
+/// What one access of a thread moves at most, and how buffers are aligned.
+static constexpr int64_t accessBytes = 16;
+/// A row of fewer elements is summed by one thread.
+static constexpr int64_t minTeamReduction = 32;
+
+//===----------------------------------------------------------------------===//
+// Alignment
+//===----------------------------------------------------------------------===//
+
+static int64_t getElementBytes(MemRefType type) {
+  return llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+}
+
+/// Whether `offset` elements along a dimension of this stride are a multiple of
+/// `width` elements.
+static bool isMultiple(OpFoldResult offset, int64_t stride, int64_t width) {
+  std::optional<int64_t> constant = getConstantIntValue(offset);
+  return ((constant ? *constant : 1) * stride) % width == 0;
+}
+
+/// Whether vectors of `width` elements begin at multiples of their own size, or
+/// of what one access moves, in every row of `memory`.
+static bool isAligned(Value memory, int64_t width) {
+  auto type = cast<MemRefType>(memory.getType());
+  auto [strides, offset] = type.getStridesAndOffset();
+  if (strides.empty() || strides.back() != 1)
+    return false;
+  for (int64_t stride : ArrayRef(strides).drop_back())
+    if (ShapedType::isDynamic(stride) || stride % width != 0)
+      return false;
+  Operation *definition = memory.getDefiningOp();
+  if (!definition)
+    return true;
+  if (auto view = dyn_cast<memref::SubViewOp>(definition)) {
+    auto [sourceStrides, sourceOffset] =
+        view.getSourceType().getStridesAndOffset();
+    for (auto [begin, stride] :
+         llvm::zip_equal(view.getMixedOffsets(), sourceStrides))
+      if (!isMultiple(begin, stride, width))
+        return false;
+    return isAligned(view.getSource(), width);
+  }
+  if (auto view = dyn_cast<memref::ViewOp>(definition))
+    return isMultiple(getAsOpFoldResult(view.getByteShift()), 1, accessBytes);
+  if (auto view = dyn_cast<memref::CollapseShapeOp>(definition))
+    return isAligned(view.getSrc(), width);
+  if (auto view = dyn_cast<memref::ExpandShapeOp>(definition))
+    return isAligned(view.getSrc(), width);
+  return isa<memref::AllocOp, memref::AllocaOp>(definition);
+}
+
+//===----------------------------------------------------------------------===//
+// Plans
+//===----------------------------------------------------------------------===//
+
+/// Whether the operand's elements along `dim` are neighbours, or do not depend
+/// on it.
+enum class Along { Same, Neighbours, Apart };
+
+static Along classify(AffineMap map, unsigned dim) {
+  if (!map.isFunctionOfDim(dim))
+    return Along::Same;
+  AffineExpr last = getAffineDimExpr(dim, map.getContext());
+  for (AffineExpr result : map.getResults().drop_back())
+    if (result.isFunctionOfDim(dim))
+      return Along::Apart;
+  return map.getResults().back() == last ? Along::Neighbours : Along::Apart;
+}
+
+/// How many neighbours along `dim` a thread can take with accesses of 16 bytes.
+static int64_t chooseWidth(linalg::LinalgOp op, unsigned dim) {
+  int64_t smallest = 8;
+  SmallVector<Value> memories;
+  for (OpOperand &operand : op->getOpOperands()) {
+    auto type = dyn_cast<MemRefType>(operand.get().getType());
+    if (!type)
+      continue;
+    Along along = classify(op.getMatchingIndexingMap(&operand), dim);
+    if (along == Along::Apart)
+      return 1;
+    if (along == Along::Same)
+      continue;
+    smallest = std::min(smallest, getElementBytes(type));
+    memories.push_back(operand.get());
+  }
+  if (memories.empty())
+    return 1;
+  int64_t size = op.getStaticLoopRanges()[dim];
+  for (int64_t width = accessBytes / smallest; width > 1; width /= 2)
+    if (size % width == 0 && llvm::all_of(memories, [&](Value memory) {
+          return isAligned(memory, width);
+        }))
+      return width;
+  return 1;
+}
+
+static bool canCombine(linalg::LinalgOp op) {
+  Operation *yield = op.getBlock()->getTerminator();
+  for (auto [value, accumulator] :
+       llvm::zip_equal(yield->getOperands(), op.getRegionOutputArgs()))
+    if (!findCombiner(value, accumulator))
+      return false;
+  return true;
+}
+
+ThreadPlan::ThreadPlan(linalg::LinalgOp op, int64_t teamSize) {
+  op.getParallelDims(parallelDims);
+  op.getReductionDims(reductionDims);
+  SmallVector<int64_t> sizes = op.getStaticLoopRanges();
+  int64_t sums = 1;
+  for (unsigned dim : parallelDims)
+    points *= sizes[dim];
+  for (unsigned dim : reductionDims)
+    sums *= sizes[dim];
+  bool sumsRow =
+      !reductionDims.empty() && reductionDims.back() + 1 == sizes.size();
+  isTeamReduction = sumsRow && points < teamSize && sums >= minTeamReduction &&
+                    canCombine(op);
+  ArrayRef<unsigned> dims = isTeamReduction ? reductionDims : parallelDims;
+  if (dims.empty())
+    return;
+  vectorDim = dims.back();
+  width = chooseWidth(op, vectorDim);
+  if (!isTeamReduction)
+    points /= width;
+}
+
+//===----------------------------------------------------------------------===//
+// Loops
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Emits the loops of one op.
+class LoopBuilder {
+public:
+  LoopBuilder(ImplicitLocOpBuilder &b, linalg::LinalgOp op,
+              const ThreadPlan &plan, const Team &team, IRMapping &mapping)
+      : b(b), op(op), plan(plan), team(team), mapping(mapping),
+        sizes(op.getStaticLoopRanges()), indices(op.getNumLoops()) {}
+
+  void build(std::optional<PointRange> range);
+
+private:
+  using BodyFn = function_ref<SmallVector<Value>(ValueRange)>;
+
+  Value constant(int64_t value) {
+    return arith::ConstantIndexOp::create(b, value);
+  }
+  int64_t getCount(unsigned dim) const {
+    return sizes[dim] / (dim == plan.vectorDim ? plan.width : 1);
+  }
+  void setIndices(ArrayRef<unsigned> dims, Value point);
+  SmallVector<Value>
+  buildLoop(Value first, Value end, int64_t step, ValueRange carried,
+            function_ref<SmallVector<Value>(Value, ValueRange)> body);
+  SmallVector<Value> buildSums(ArrayRef<unsigned> dims, ValueRange carried,
+                               BodyFn body);
+  Value getAddress(AffineExpr expression);
+  bool isVector(OpOperand *operand);
+  SmallVector<Value> load(OpOperand *operand);
+  void store(OpOperand *operand, ArrayRef<Value> elements);
+  bool readsOutput(OpOperand *operand);
+  SmallVector<Value> loadOutputs(bool all);
+  void storeOutputs(ArrayRef<Value> elements);
+  SmallVector<Value> buildBodies(ValueRange outputs);
+  SmallVector<Value> buildBody(int64_t element, ArrayRef<Value> arguments);
+  void buildPoint();
+  void buildTeamPoint();
+  SmallVector<Value> buildPartials(ArrayRef<Combiner> combiners);
+
+  ImplicitLocOpBuilder &b;
+  linalg::LinalgOp op;
+  const ThreadPlan &plan;
+  const Team &team;
+  IRMapping &mapping;
+  SmallVector<int64_t> sizes;
+  /// Of the point at hand; along `vectorDim` of its first element.
+  SmallVector<Value> indices;
+};
+
+} // namespace
+
+/// Takes a point's number apart, the last dimension minor.
+void LoopBuilder::setIndices(ArrayRef<unsigned> dims, Value point) {
+  int64_t count = 1;
+  for (unsigned dim : dims)
+    count *= getCount(dim);
+  // Divisions of 64 bits are slow.
+  bool isNarrow = count <= std::numeric_limits<int32_t>::max();
+  Type type = isNarrow ? Type(b.getI32Type()) : Type(b.getI64Type());
+  Value rest = arith::IndexCastOp::create(b, type, point);
+  for (unsigned dim : llvm::reverse(dims)) {
+    int64_t size = getCount(dim);
+    Value index;
+    if (size == 1) {
+      index = constant(0);
+    } else {
+      bool isFirst = count == size;
+      Value number = rest;
+      if (!isFirst) {
+        Value divisor = arith::ConstantIntOp::create(b, type, size);
+        number = arith::RemUIOp::create(b, rest, divisor);
+        rest = arith::DivUIOp::create(b, rest, divisor);
+      }
+      index = arith::IndexCastUIOp::create(b, b.getIndexType(), number);
+    }
+    count /= size;
+    if (dim == plan.vectorDim && plan.width != 1)
+      index = arith::MulIOp::create(b, index, constant(plan.width));
+    indices[dim] = index;
+  }
+}
+
+/// A loop, or its one turn where there is only that.
+SmallVector<Value> LoopBuilder::buildLoop(
+    Value first, Value end, int64_t step, ValueRange carried,
+    function_ref<SmallVector<Value>(Value, ValueRange)> body) {
+  auto loop = scf::ForOp::create(b, first, end, constant(step), carried);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  SmallVector<Value> next =
+      body(loop.getInductionVar(), loop.getRegionIterArgs());
+  if (!carried.empty())
+    scf::YieldOp::create(b, next);
+  return llvm::to_vector_of<Value>(loop.getResults());
+}
+
+/// Loops over all indices of `dims`, one after the other.
+SmallVector<Value> LoopBuilder::buildSums(ArrayRef<unsigned> dims,
+                                          ValueRange carried, BodyFn body) {
+  if (dims.empty())
+    return body(carried);
+  if (sizes[dims.front()] == 1) {
+    indices[dims.front()] = constant(0);
+    return buildSums(dims.drop_front(), carried, body);
+  }
+  return buildLoop(constant(0), constant(sizes[dims.front()]), 1, carried,
+                   [&](Value index, ValueRange inner) {
+                     indices[dims.front()] = index;
+                     return buildSums(dims.drop_front(), inner, body);
+                   });
+}
+
+Value LoopBuilder::getAddress(AffineExpr expression) {
+  if (auto dim = dyn_cast<AffineDimExpr>(expression))
+    return indices[dim.getPosition()];
+  if (auto number = dyn_cast<AffineConstantExpr>(expression))
+    return constant(number.getValue());
+  return affine::AffineApplyOp::create(
+      b, AffineMap::get(indices.size(), 0, expression), indices);
+}
+
+bool LoopBuilder::isVector(OpOperand *operand) {
+  return plan.width != 1 && isa<MemRefType>(operand->get().getType()) &&
+         op.getMatchingIndexingMap(operand).isFunctionOfDim(plan.vectorDim);
+}
+
+/// The operand at the point, one value an element of the vector, or one for
+/// all.
+SmallVector<Value> LoopBuilder::load(OpOperand *operand) {
+  Value memory = mapping.lookupOrDefault(operand->get());
+  auto type = dyn_cast<MemRefType>(memory.getType());
+  if (!type)
+    return {memory};
+  SmallVector<Value> address;
+  for (AffineExpr result : op.getMatchingIndexingMap(operand).getResults())
+    address.push_back(getAddress(result));
+  if (!isVector(operand))
+    return {memref::LoadOp::create(b, memory, address)};
+  // As many accesses as it takes; a wider one would be cut by the code
+  // generator in any case.
+  int64_t piece = std::min(plan.width, accessBytes / getElementBytes(type));
+  SmallVector<Value> elements;
+  for (int64_t first = 0; first < plan.width; first += piece) {
+    SmallVector<Value> place = address;
+    if (first != 0)
+      place.back() = arith::AddIOp::create(b, place.back(), constant(first));
+    auto load = vector::LoadOp::create(
+        b, VectorType::get(piece, type.getElementType()), memory, place);
+    load.setAlignment(piece * getElementBytes(type));
+    for (int64_t element = 0; element < piece; ++element)
+      elements.push_back(vector::ExtractOp::create(b, load, element));
+  }
+  return elements;
+}
+
+void LoopBuilder::store(OpOperand *operand, ArrayRef<Value> elements) {
+  Value memory = mapping.lookupOrDefault(operand->get());
+  auto type = cast<MemRefType>(memory.getType());
+  SmallVector<Value> address;
+  for (AffineExpr result : op.getMatchingIndexingMap(operand).getResults())
+    address.push_back(getAddress(result));
+  if (!isVector(operand)) {
+    memref::StoreOp::create(b, elements.front(), memory, address);
+    return;
+  }
+  int64_t piece = std::min(plan.width, accessBytes / getElementBytes(type));
+  for (int64_t first = 0; first < plan.width; first += piece) {
+    SmallVector<Value> place = address;
+    if (first != 0)
+      place.back() = arith::AddIOp::create(b, place.back(), constant(first));
+    Value vector = vector::FromElementsOp::create(
+        b, VectorType::get(piece, type.getElementType()),
+        elements.slice(first, piece));
+    auto stored = vector::StoreOp::create(b, vector, memory, place);
+    stored.setAlignment(piece * getElementBytes(type));
+  }
+}
+
+/// What the body computes for one element; `arguments` are its block's.
+SmallVector<Value> LoopBuilder::buildBody(int64_t element,
+                                          ArrayRef<Value> arguments) {
+  IRMapping inner(mapping);
+  Block *body = op.getBlock();
+  inner.map(body->getArguments(), arguments);
+  for (Operation &operation : body->without_terminator()) {
+    auto index = dyn_cast<linalg::IndexOp>(operation);
+    if (!index) {
+      b.clone(operation, inner);
+      continue;
+    }
+    Value value = indices[index.getDim()];
+    if (index.getDim() == plan.vectorDim && element != 0)
+      value = arith::AddIOp::create(b, value, constant(element));
+    inner.map(index.getResult(), value);
+  }
+  SmallVector<Value> results;
+  for (Value value : body->getTerminator()->getOperands())
+    results.push_back(inner.lookupOrDefault(value));
+  return results;
+}
+
+/// The bodies of all elements of a vector. `outputs`, and what comes back, are
+/// one value a result and element, results major; one a result where the
+/// elements are summed.
+SmallVector<Value> LoopBuilder::buildBodies(ValueRange outputs) {
+  SmallVector<SmallVector<Value>> inputs;
+  for (OpOperand *operand : op.getDpsInputOperands())
+    inputs.push_back(load(operand));
+  int64_t numOutputs = op.getNumDpsInits();
+  SmallVector<Value> next(outputs);
+  bool sums = plan.isTeamReduction;
+  for (int64_t element = 0; element < plan.width; ++element) {
+    SmallVector<Value> arguments;
+    for (ArrayRef<Value> values : inputs)
+      arguments.push_back(values.size() == 1 ? values[0] : values[element]);
+    auto place = [&](int64_t output) {
+      return sums ? output : output * plan.width + element;
+    };
+    for (int64_t output = 0; output < numOutputs; ++output)
+      arguments.push_back(next[place(output)]);
+    for (auto [output, value] : llvm::enumerate(buildBody(element, arguments)))
+      next[place(output)] = value;
+  }
+  return next;
+}
+
+bool LoopBuilder::readsOutput(OpOperand *operand) {
+  return !op.getMatchingBlockArgument(operand).use_empty();
+}
+
+/// What the outputs hold; nothing, in their place, where nobody reads them.
+SmallVector<Value> LoopBuilder::loadOutputs(bool all) {
+  SmallVector<Value> outputs;
+  for (OpOperand &operand : op.getDpsInitsMutable()) {
+    SmallVector<Value> values;
+    if (all || readsOutput(&operand)) {
+      values = load(&operand);
+    } else {
+      Type type = getElementTypeOrSelf(operand.get().getType());
+      values.assign(plan.width,
+                    arith::ConstantOp::create(b, b.getZeroAttr(type)));
+    }
+    // A result that does not depend on the vector's dimension cannot be: that
+    // dimension is parallel.
+    llvm::append_range(outputs, values);
+  }
+  return outputs;
+}
+
+void LoopBuilder::storeOutputs(ArrayRef<Value> elements) {
+  for (auto [number, operand] : llvm::enumerate(op.getDpsInitsMutable()))
+    store(&operand, elements.slice(int64_t(number) * plan.width, plan.width));
+}
+
+/// A point, or a vector of them, by one thread.
+void LoopBuilder::buildPoint() {
+  SmallVector<Value> outputs = loadOutputs(/*all=*/!plan.reductionDims.empty());
+  storeOutputs(buildSums(plan.reductionDims, outputs, [&](ValueRange carried) {
+    return buildBodies(carried);
+  }));
+}
+
+/// What this thread sums up of a point.
+SmallVector<Value> LoopBuilder::buildPartials(ArrayRef<Combiner> combiners) {
+  SmallVector<Value> neutral;
+  for (const Combiner &combiner : combiners)
+    neutral.push_back(arith::ConstantOp::create(b, combiner.neutral));
+  int64_t count = 1;
+  for (unsigned dim : plan.reductionDims)
+    count *= getCount(dim);
+  return buildLoop(team.getLane(), constant(count), team.getSize(), neutral,
+                   [&](Value number, ValueRange carried) {
+                     setIndices(plan.reductionDims, number);
+                     return buildBodies(carried);
+                   });
+}
+
+/// A point by all threads of the team.
+void LoopBuilder::buildTeamPoint() {
+  SmallVector<Combiner> combiners;
+  Operation *yield = op.getBlock()->getTerminator();
+  for (auto [value, accumulator] :
+       llvm::zip_equal(yield->getOperands(), op.getRegionOutputArgs()))
+    combiners.push_back(*findCombiner(value, accumulator));
+  SmallVector<Value> sums =
+      team.combine(b, buildPartials(combiners), combiners);
+  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                        team.getLane(), constant(0));
+  auto choice = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(choice.thenBlock());
+  for (auto [operand, sum, combiner] :
+       llvm::zip_equal(op.getDpsInitsMutable(), sums, combiners)) {
+    Value memory = mapping.lookupOrDefault(operand.get());
+    SmallVector<Value> address;
+    for (AffineExpr result : op.getMatchingIndexingMap(&operand).getResults())
+      address.push_back(getAddress(result));
+    Value old = memref::LoadOp::create(b, memory, address);
+    memref::StoreOp::create(b, combiner.join(b, old, sum), memory, address);
+  }
+}
+
+void LoopBuilder::build(std::optional<PointRange> range) {
+  if (plan.isTeamReduction) {
+    Value first = range ? range->first : constant(0);
+    Value end = range ? range->end : constant(plan.points);
+    if (!range && plan.points == 1) {
+      setIndices(plan.parallelDims, first);
+      return buildTeamPoint();
+    }
+    buildLoop(first, end, 1, {}, [&](Value point, ValueRange) {
+      setIndices(plan.parallelDims, point);
+      buildTeamPoint();
+      return SmallVector<Value>();
+    });
+    return;
+  }
+  Value first = team.getLane(),
+        end = range ? range->end : constant(plan.points);
+  if (range)
+    first = arith::AddIOp::create(b, range->first, first);
+  buildLoop(first, end, team.getSize(), {}, [&](Value point, ValueRange) {
+    setIndices(plan.parallelDims, point);
+    buildPoint();
+    return SmallVector<Value>();
+  });
+}
+
+void mt::buildThreadLoops(ImplicitLocOpBuilder &b, linalg::LinalgOp op,
+                          const ThreadPlan &plan, const Team &team,
+                          IRMapping &mapping, std::optional<PointRange> range) {
+  LoopBuilder(b, op, plan, team, mapping).build(range);
+}

@@ -1,0 +1,51 @@
+//===- ThreadLoops.h - a linalg op on the threads of a team -----*- C++ -*-===//
+//
+// Threads share the points of an op, neighbours next to each other, so that a
+// warp touches memory in one piece, 16 bytes a thread where that is possible:
+//
+//   parallel dims    for (p = lane; p < points; p += threads) body(p)
+//   a row summed     partial = 0; for (k = lane; ...) partial += body(k);
+//                    all partials of the team are combined
+//   else sums        each thread takes points, and sums by itself
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MT_LIB_CONVERSION_THREADLOOPS_H
+#define MT_LIB_CONVERSION_THREADLOOPS_H
+
+#include "Team.h"
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace mt {
+
+/// How an op of static shape is shared by threads.
+struct ThreadPlan {
+  explicit ThreadPlan(mlir::linalg::LinalgOp op, int64_t teamSize);
+
+  /// Whether a team sums each point together.
+  bool isTeamReduction = false;
+  /// Neighbouring points along `vectorDim` that one thread takes at once.
+  int64_t width = 1;
+  unsigned vectorDim = 0;
+  llvm::SmallVector<unsigned> parallelDims, reductionDims;
+  /// Parallel points; vectors of them where `vectorDim` is parallel.
+  int64_t points = 1;
+};
+
+/// A stretch of an op's points, for teams that share an op.
+struct PointRange {
+  mlir::Value first, end;
+};
+
+/// Emits `op` on the values that `mapping` gives for its operands and for what
+/// its body uses. Without a range: all points.
+void buildThreadLoops(mlir::ImplicitLocOpBuilder &b, mlir::linalg::LinalgOp op,
+                      const ThreadPlan &plan, const Team &team,
+                      mlir::IRMapping &mapping,
+                      std::optional<PointRange> range = std::nullopt);
+
+} // namespace mt
+
+#endif // MT_LIB_CONVERSION_THREADLOOPS_H
