@@ -26,21 +26,29 @@ Box attention::ofStretch(ImplicitLocOpBuilder &b, Value x,
   return Box(b, x).cut(0, part.first, part.size);
 }
 
+Stretches::Stretches(int64_t all, int64_t largest)
+    : all(all),
+      size(llvm::divideCeil(all, int64_t(llvm::divideCeil(all, largest)))) {}
+
+Stretch Stretches::get(ImplicitLocOpBuilder &b, Value number) const {
+  return {
+      arith::MulIOp::create(b, number, arith::ConstantIndexOp::create(b, size)),
+      size};
+}
+
 Results attention::buildTasks(
-    ImplicitLocOpBuilder &b, const AttentionShape &shape, ValueRange results,
-    function_ref<Results(Task &, ValueRange shared)> body,
-    function_ref<Box(Task &, unsigned result, Value shared)> getPart) {
+    ImplicitLocOpBuilder &b, int64_t count, ValueRange results,
+    function_ref<Results(Value number, ValueRange shared)> body,
+    function_ref<Box(unsigned result, Value shared)> getPart) {
   auto loop = scf::ForallOp::create(
-      b, ArrayRef<OpFoldResult>(b.getIndexAttr(shape.batch * shape.keyHeads)),
-      results, std::nullopt);
+      b, ArrayRef<OpFoldResult>(b.getIndexAttr(count)), results, std::nullopt);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(loop.getTerminator());
-  Task task(b, shape, loop.getInductionVar(0));
   ValueRange shared = loop.getRegionIterArgs();
-  Results parts = body(task, shared);
+  Results parts = body(loop.getInductionVar(0), shared);
   std::vector<Box> boxes;
   for (auto [index, value] : llvm::enumerate(shared))
-    boxes.push_back(getPart(task, index, value));
+    boxes.push_back(getPart(index, value));
   b.setInsertionPointToEnd(loop.getTerminator().getBody());
   for (auto [box, part, value] : llvm::zip_equal(boxes, parts, shared))
     box.insertInParallel(part, value);
@@ -48,10 +56,9 @@ Results attention::buildTasks(
 }
 
 Results attention::buildStretches(
-    ImplicitLocOpBuilder &b, int64_t all, int64_t size, ValueRange carried,
+    ImplicitLocOpBuilder &b, const Stretches &stretches, ValueRange carried,
     function_ref<Results(const Stretch &, ValueRange)> body) {
-  // As equal as they can be.
-  size = llvm::divideCeil(all, llvm::divideCeil(all, size));
+  auto [all, size] = stretches;
   int64_t whole = all / size;
   Results results(carried);
   if (whole > 1) {

@@ -11,6 +11,8 @@
 
 #include "LinalgBuilder.h"
 
+#include "llvm/Support/MathExtras.h"
+
 namespace mt::attention {
 
 using Results = llvm::SmallVector<mlir::Value>;
@@ -22,15 +24,29 @@ struct AttentionShape {
         queries(getTensorType(query).getDimSize(1)),
         keys(getTensorType(key).getDimSize(1)),
         keyHeads(getTensorType(key).getDimSize(2)),
-        group(getTensorType(query).getDimSize(2) / keyHeads) {}
+        group(getTensorType(query).getDimSize(2) / keyHeads),
+        width(getTensorType(query).getDimSize(3)) {}
 
-  int64_t batch, queries, keys, keyHeads, group;
+  int64_t batch, queries, keys, keyHeads, group, width;
 };
 
 /// A stretch of queries or of keys.
 struct Stretch {
   mlir::Value first;
   int64_t size;
+};
+
+/// Stretches of at most some size that together are all, as equal as they can
+/// be. The last may be shorter.
+struct Stretches {
+  Stretches(int64_t all, int64_t largest);
+
+  bool areEqual() const { return all % size == 0; }
+  int64_t getCount() const { return llvm::divideCeil(all, size); }
+  /// That of a number, where all are equal.
+  Stretch get(mlir::ImplicitLocOpBuilder &b, mlir::Value number) const;
+
+  int64_t all, size;
 };
 
 /// The operands' parts of one task.
@@ -72,18 +88,17 @@ private:
 Box ofStretch(mlir::ImplicitLocOpBuilder &b, mlir::Value x,
               const Stretch &part);
 
-/// Runs `body` for all tasks, which write disjoint parts of `results`.
-Results
-buildTasks(mlir::ImplicitLocOpBuilder &b, const AttentionShape &shape,
-           mlir::ValueRange results,
-           llvm::function_ref<Results(Task &, mlir::ValueRange shared)> body,
-           llvm::function_ref<Box(Task &, unsigned result, mlir::Value shared)>
-               getPart);
+/// Runs `body` for `count` tasks, which write disjoint parts of `results`.
+/// `getPart` is asked again where a task ends.
+Results buildTasks(
+    mlir::ImplicitLocOpBuilder &b, int64_t count, mlir::ValueRange results,
+    llvm::function_ref<Results(mlir::Value number, mlir::ValueRange shared)>
+        body,
+    llvm::function_ref<Box(unsigned result, mlir::Value shared)> getPart);
 
-/// Runs `body` for stretches of at most `size` that together are `all`, and
-/// carries values from one to the next. The last may be shorter.
+/// Runs `body` for all stretches, and carries values from one to the next.
 Results buildStretches(
-    mlir::ImplicitLocOpBuilder &b, int64_t all, int64_t size,
+    mlir::ImplicitLocOpBuilder &b, const Stretches &stretches,
     mlir::ValueRange carried,
     llvm::function_ref<Results(const Stretch &, mlir::ValueRange)> body);
 

@@ -58,7 +58,7 @@ static void addDeviceCode(OpPassManager &manager) {
 
 void mt::buildCudaPipeline(OpPassManager &manager,
                            const CudaPipelineOptions &options) {
-  addKernels(manager);
+  addKernels(manager, /*onDevice=*/true);
   FuseRowsOptions rows;
   // A task a row, or what a part of a sum has: blocks are many.
   rows.minPoints = 0;

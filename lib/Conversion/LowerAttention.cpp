@@ -15,9 +15,30 @@ using namespace mlir;
 using namespace mt;
 using namespace mt::attention;
 
-/// Rows of scores (queries times heads of a group) and keys of a tile: large
-/// enough for products, small enough for a second-level cache.
-static constexpr int64_t tileRows = 128, tileKeys = 128;
+namespace {
+/// Rows of scores (queries times heads of a group) and keys of a tile.
+struct Tiling {
+  Tiling(const AttentionShape &shape, bool onDevice) : onDevice(onDevice) {
+    if (onDevice)
+      rows = tileKeys = shape.width <= 64 ? 64 : 32;
+    queries =
+        Stretches(shape.queries, std::max<int64_t>(1, rows / shape.group));
+    keys = Stretches(shape.keys, tileKeys);
+  }
+
+  /// Whether tasks are stretches of queries, or of keys, rather than all of a
+  /// head: a device has more threads than there are heads.
+  bool areTasks(const Stretches &stretches) const {
+    return onDevice && stretches.areEqual();
+  }
+
+  bool onDevice;
+  /// Large enough for products, small enough for a second-level cache, or for
+  /// the shared memory of a device.
+  int64_t rows = 128, tileKeys = 128;
+  Stretches queries{1, 1}, keys{1, 1};
+};
+} // namespace
 
 static constexpr double lowest = -std::numeric_limits<double>::infinity();
 
@@ -141,10 +162,6 @@ static Value findFirst(AttentionOpTy op, ImplicitLocOpBuilder &b,
                         : Value();
 }
 
-static int64_t getQueriesOfTile(const AttentionShape &shape) {
-  return std::max<int64_t>(1, tileRows / shape.group);
-}
-
 //===----------------------------------------------------------------------===//
 // Forward
 //===----------------------------------------------------------------------===//
@@ -211,7 +228,8 @@ static Results addKeys(AttentionOp op, ImplicitLocOpBuilder &b,
 /// Output [s, r, d] and log-sum-exp [s, r] of some queries, into `output` and
 /// `logs`.
 static std::pair<Value, Value> attend(AttentionOp op, ImplicitLocOpBuilder &b,
-                                      const AttentionShape &shape, Task &task,
+                                      const AttentionShape &shape,
+                                      const Tiling &tiling, Task &task,
                                       const Stretch &queries, Value output,
                                       Value logs) {
   Type number = getComputeType(getTensorType(output).getElementType());
@@ -221,15 +239,14 @@ static std::pair<Value, Value> attend(AttentionOp op, ImplicitLocOpBuilder &b,
       fill(b, makeEmpty(b, rowShape, number), lowest),
       fill(b, makeEmpty(b, rowShape, b.getF64Type()), 0.0)};
   Value last = findLast(op, b, queries);
-  RunningSoftmax softmax(
-      buildStretches(b, shape.keys, tileKeys, start,
-                     [&](const Stretch &keys, ValueRange carried) {
-                       Value first = findFirst(op, b, keys);
-                       return unlessAhead(b, last, first, carried, [&] {
-                         return addKeys(op, b, shape, task, queries, keys,
-                                        RunningSoftmax(carried));
-                       });
-                     }));
+  RunningSoftmax softmax(buildStretches(
+      b, tiling.keys, start, [&](const Stretch &keys, ValueRange carried) {
+        Value first = findFirst(op, b, keys);
+        return unlessAhead(b, last, first, carried, [&] {
+          return addKeys(op, b, shape, task, queries, keys,
+                         RunningSoftmax(carried));
+        });
+      }));
   Domain outputs(b, getTensorType(output).getShape());
   // A query that may read nothing has an output of zero.
   output = outputs.mapInto(
@@ -247,23 +264,62 @@ static std::pair<Value, Value> attend(AttentionOp op, ImplicitLocOpBuilder &b,
   return {output, logs};
 }
 
-static Results lowerAttention(AttentionOp op, ImplicitLocOpBuilder &b) {
-  AttentionShape shape(op.getQuery(), op.getKey());
-  auto ofQueries = [](Task &task, unsigned, Value x) {
-    return task.ofQueries(x);
+/// Tasks of a head and, where they are so, of a stretch of `stretches`: gives
+/// `body` both. What it returns are the parts of `results` that `getPart`
+/// names.
+static Results buildHeadTasks(
+    ImplicitLocOpBuilder &b, const AttentionShape &shape, const Tiling &tiling,
+    const Stretches &stretches, ValueRange results,
+    function_ref<Results(Task &, std::optional<Stretch>, ValueRange)> body,
+    function_ref<Box(Task &, std::optional<Stretch>, unsigned, Value)>
+        getPart) {
+  int64_t count = shape.batch * shape.keyHeads;
+  std::optional<Task> task;
+  std::optional<Stretch> stretch;
+  auto begin = [&](Value number, ValueRange shared) {
+    if (tiling.areTasks(stretches)) {
+      Value stretchCount =
+          arith::ConstantIndexOp::create(b, stretches.getCount());
+      stretch =
+          stretches.get(b, arith::RemUIOp::create(b, number, stretchCount));
+      number = arith::DivUIOp::create(b, number, stretchCount);
+    }
+    task.emplace(b, shape, number);
+    return body(*task, stretch, shared);
   };
-  auto body = [&](Task &task, ValueRange shared) {
+  if (tiling.areTasks(stretches))
+    count *= stretches.getCount();
+  return buildTasks(b, count, results, begin, [&](unsigned result, Value x) {
+    return getPart(*task, stretch, result, x);
+  });
+}
+
+static Results lowerAttention(AttentionOp op, ImplicitLocOpBuilder &b,
+                              bool onDevice) {
+  AttentionShape shape(op.getQuery(), op.getKey());
+  Tiling tiling(shape, onDevice);
+  auto getPart = [](Task &task, std::optional<Stretch> queries, unsigned,
+                    Value x) {
+    Box part = task.ofQueries(x);
+    return queries ? part.cut(1, queries->first, queries->size) : part;
+  };
+  auto body = [&](Task &task, std::optional<Stretch> own, ValueRange shared) {
     Results parts;
     for (Value x : shared)
-      parts.push_back(task.ofQueries(x).extract(x));
+      parts.push_back(getPart(task, own, 0, x).extract(x));
+    if (own) {
+      auto results =
+          attend(op, b, shape, tiling, task, *own, parts[0], parts[1]);
+      return Results{results.first, results.second};
+    }
     return buildStretches(
-        b, shape.queries, getQueriesOfTile(shape), parts,
+        b, tiling.queries, parts,
         [&](const Stretch &queries, ValueRange carried) -> Results {
           Box output = ofStretch(b, carried[0], queries);
           Box logs = ofStretch(b, carried[1], queries);
           auto results =
-              attend(op, b, shape, task, queries, output.extract(carried[0]),
-                     logs.extract(carried[1]));
+              attend(op, b, shape, tiling, task, queries,
+                     output.extract(carried[0]), logs.extract(carried[1]));
           return {output.insert(results.first, carried[0]),
                   logs.insert(results.second, carried[1])};
         });
@@ -273,7 +329,8 @@ static Results lowerAttention(AttentionOp op, ImplicitLocOpBuilder &b) {
     RankedTensorType type = getTensorType(result);
     results.push_back(makeEmpty(b, type.getShape(), type.getElementType()));
   }
-  return buildTasks(b, shape, results, body, ofQueries);
+  return buildHeadTasks(b, shape, tiling, tiling.queries, results, body,
+                        getPart);
 }
 
 //===----------------------------------------------------------------------===//
@@ -334,57 +391,115 @@ static ScoreGrads computeScoreGrads(AttentionGradOp op, ImplicitLocOpBuilder &b,
   return {weights, grads};
 }
 
-/// Adds what one tile of scores contributes to the gradients of its queries,
-/// keys and values.
+/// Which gradients are computed, and where a tile's parts of them lie in what
+/// is carried.
+enum GradKind { QueryGrad, KeyGrad, ValueGrad };
+using GradKinds = ArrayRef<GradKind>;
+
+static Value addGrad(ImplicitLocOpBuilder &b, GradKind kind,
+                     const ScoreGrads &scores, const GradOperands &operands,
+                     Value sum) {
+  switch (kind) {
+  case QueryGrad:
+    return addContraction(b, "rst,td->srd", scores.grads, operands.key, sum);
+  case KeyGrad:
+    return addContraction(b, "rst,srd->td", scores.grads, operands.query, sum);
+  case ValueGrad:
+    return addContraction(b, "rst,srd->td", scores.weights, operands.cotangent,
+                          sum);
+  }
+  llvm_unreachable("no such gradient");
+}
+
+/// Adds what one tile of scores contributes to gradients: of its queries, its
+/// keys, its values. A sum is of all queries or keys of a head, or of `own`.
 static Results addGrads(AttentionGradOp op, ImplicitLocOpBuilder &b,
                         const AttentionShape &shape, Task &task,
                         const Stretch &queries, const Stretch &keys,
-                        ValueRange carried) {
+                        GradKinds kinds, bool areOwn, ValueRange carried) {
   Type number = getTensorType(carried[0]).getElementType();
   GradOperands operands(op, b, task, queries, keys);
-  auto [weights, grads] =
+  ScoreGrads scores =
       computeScoreGrads(op, b, shape, task, queries, keys, operands, number);
-  Box ofQueries = ofStretch(b, carried[0], queries);
-  Box ofKeys = ofStretch(b, carried[1], keys);
-  Value query = addContraction(b, "rst,td->srd", grads, operands.key,
-                               ofQueries.extract(carried[0]));
-  Value key = addContraction(b, "rst,srd->td", grads, operands.query,
-                             ofKeys.extract(carried[1]));
-  Value value = addContraction(b, "rst,srd->td", weights, operands.cotangent,
-                               ofKeys.extract(carried[2]));
-  return {ofQueries.insert(query, carried[0]), ofKeys.insert(key, carried[1]),
-          ofKeys.insert(value, carried[2])};
+  Results sums;
+  for (auto [kind, value] : llvm::zip_equal(kinds, carried)) {
+    if (areOwn) {
+      sums.push_back(addGrad(b, kind, scores, operands, value));
+      continue;
+    }
+    Box part = ofStretch(b, value, kind == QueryGrad ? queries : keys);
+    sums.push_back(part.insert(
+        addGrad(b, kind, scores, operands, part.extract(value)), value));
+  }
+  return sums;
 }
 
-static Results lowerAttentionGrad(AttentionGradOp op, ImplicitLocOpBuilder &b) {
-  AttentionShape shape(op.getQuery(), op.getKey());
-  Type number =
-      getComputeType(getTensorType(op.getQueryGrad()).getElementType());
-  auto getPart = [](Task &task, unsigned result, Value x) {
-    return result == 0 ? task.ofQueries(x) : task.ofKeys(x);
+/// The gradients of `kinds`, into `inits`. A task that is a stretch of keys
+/// goes over all queries, and the other way round.
+static Results computeGrads(AttentionGradOp op, ImplicitLocOpBuilder &b,
+                            const AttentionShape &shape, const Tiling &tiling,
+                            const Stretches &stretches, GradKinds kinds,
+                            ValueRange inits) {
+  bool ofQueries = kinds.front() == QueryGrad;
+  auto getPart = [&](Task &task, std::optional<Stretch> own, unsigned result,
+                     Value x) {
+    bool isQuery = kinds[result] == QueryGrad;
+    Box part = isQuery ? task.ofQueries(x) : task.ofKeys(x);
+    return own ? part.cut(1, own->first, own->size) : part;
   };
-  auto body = [&](Task &task, ValueRange shared) {
+  auto body = [&](Task &task, std::optional<Stretch> own, ValueRange shared) {
     Results parts;
     for (auto [index, x] : llvm::enumerate(shared))
-      parts.push_back(fill(b, getPart(task, index, x).extract(x), 0.0));
-    return buildStretches(
-        b, shape.keys, tileKeys, parts,
-        [&](const Stretch &keys, ValueRange carried) {
-          Value first = findFirst(op, b, keys);
-          return buildStretches(
-              b, shape.queries, getQueriesOfTile(shape), carried,
-              [&](const Stretch &queries, ValueRange inner) {
-                Value last = findLast(op, b, queries);
-                return unlessAhead(b, last, first, inner, [&] {
-                  return addGrads(op, b, shape, task, queries, keys, inner);
-                });
-              });
-        });
+      parts.push_back(fill(b, getPart(task, own, index, x).extract(x), 0.0));
+    auto add = [&](const Stretch &queries, const Stretch &keys,
+                   ValueRange carried) {
+      return unlessAhead(b, findLast(op, b, queries), findFirst(op, b, keys),
+                         carried, [&] {
+                           return addGrads(op, b, shape, task, queries, keys,
+                                           kinds, own.has_value(), carried);
+                         });
+    };
+    if (own && ofQueries)
+      return buildStretches(b, tiling.keys, parts,
+                            [&](const Stretch &keys, ValueRange carried) {
+                              return add(*own, keys, carried);
+                            });
+    auto overQueries = [&](const Stretch &keys, ValueRange outer) {
+      return buildStretches(b, tiling.queries, outer,
+                            [&](const Stretch &queries, ValueRange carried) {
+                              return add(queries, keys, carried);
+                            });
+    };
+    return own ? overQueries(*own, parts)
+               : buildStretches(b, tiling.keys, parts, overQueries);
   };
+  return buildHeadTasks(b, shape, tiling, stretches, inits, body, getPart);
+}
+
+/// On a device the gradients of queries are computed apart, so that every tile
+/// of queries, or of keys, is a task: the scores are computed twice, and no sum
+/// is shared.
+static Results lowerAttentionGrad(AttentionGradOp op, ImplicitLocOpBuilder &b,
+                                  bool onDevice) {
+  AttentionShape shape(op.getQuery(), op.getKey());
+  Tiling tiling(shape, onDevice);
+  Type number =
+      getComputeType(getTensorType(op.getQueryGrad()).getElementType());
   SmallVector<Value> inits;
   for (Value result : op->getResults())
     inits.push_back(makeEmpty(b, getTensorType(result).getShape(), number));
-  Results grads = buildTasks(b, shape, inits, body, getPart);
+  Results grads;
+  if (tiling.areTasks(tiling.queries) && tiling.areTasks(tiling.keys)) {
+    grads = computeGrads(op, b, shape, tiling, tiling.queries, {QueryGrad},
+                         inits.front());
+    llvm::append_range(grads, computeGrads(op, b, shape, tiling, tiling.keys,
+                                           {KeyGrad, ValueGrad},
+                                           ValueRange(inits).drop_front()));
+  } else {
+    tiling.onDevice = false;
+    grads = computeGrads(op, b, shape, tiling, tiling.keys,
+                         {QueryGrad, KeyGrad, ValueGrad}, inits);
+  }
   for (auto [grad, result] : llvm::zip_equal(grads, op->getResults())) {
     RankedTensorType type = getTensorType(result);
     if (type.getElementType() == number)
@@ -396,7 +511,13 @@ static Results lowerAttentionGrad(AttentionGradOp op, ImplicitLocOpBuilder &b) {
   return grads;
 }
 
-void mt::addAttentionLowerings(RewritePatternSet &patterns) {
-  addLowering<AttentionOp>(patterns, lowerAttention);
-  addLowering<AttentionGradOp>(patterns, lowerAttentionGrad);
+void mt::addAttentionLowerings(RewritePatternSet &patterns, bool onDevice) {
+  addLowering<AttentionOp>(patterns,
+                           [=](AttentionOp op, ImplicitLocOpBuilder &b) {
+                             return lowerAttention(op, b, onDevice);
+                           });
+  addLowering<AttentionGradOp>(
+      patterns, [=](AttentionGradOp op, ImplicitLocOpBuilder &b) {
+        return lowerAttentionGrad(op, b, onDevice);
+      });
 }

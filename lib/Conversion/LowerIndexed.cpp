@@ -92,15 +92,14 @@ static Value addToRow(ImplicitLocOpBuilder &b, Value table, Value index,
   return place.insert(sum, table);
 }
 
-/// One row of the cotangent after the other is added to its id's row, save
-/// those of the padding.
-static Results lowerEmbeddingGrad(EmbeddingGradOp op, ImplicitLocOpBuilder &b) {
-  RankedTensorType type = getTensorType(op.getResult());
-  Type sumType = getComputeType(type.getElementType());
-  Scalar offset = getOffset(b, op.getOffset());
+/// `table`, the rows of a table from `first` on, with the rows of the cotangent
+/// added whose ids these are, in their order, save those of the padding.
+static Value addRows(EmbeddingGradOp op, ImplicitLocOpBuilder &b,
+                     const Scalar &first, Value table) {
+  int64_t rows = getTensorType(table).getDimSize(0);
   auto addRow = [&](SmallVectorImpl<Value> &indices, Value table) -> Value {
     Scalar id(b, tensor::ExtractOp::create(b, op.getIds(), indices));
-    auto [isInside, row] = locateRow(id, offset, type.getDimSize(0));
+    auto [isInside, row] = locateRow(id, first, rows);
     Scalar counts = isInside;
     if (std::optional<uint64_t> padding = op.getPadding())
       counts = counts & !(id == id.like(double(*padding)));
@@ -115,10 +114,43 @@ static Results lowerEmbeddingGrad(EmbeddingGradOp op, ImplicitLocOpBuilder &b) {
     scf::YieldOp::create(b, table);
     return choice.getResult(0);
   };
-  Value zeros = fill(b, makeEmpty(b, type.getShape(), sumType), 0.0);
   SmallVector<Value> indices;
-  Value table = buildLoops(b, getTensorType(op.getIds()).getShape(), zeros,
-                           addRow, indices);
+  return buildLoops(b, getTensorType(op.getIds()).getShape(), table, addRow,
+                    indices);
+}
+
+/// Tasks that own some rows of the table each, and look through all ids.
+static Value addRowsOnDevice(EmbeddingGradOp op, ImplicitLocOpBuilder &b,
+                             const Scalar &offset, Value table) {
+  // Enough tasks for a large device, and no more: each reads all ids.
+  constexpr int64_t largestTasks = 1024;
+  int64_t rows = getTensorType(table).getDimSize(0), size = 1;
+  while (rows / size > largestTasks || rows % size != 0)
+    ++size;
+  auto loop = scf::ForallOp::create(
+      b, ArrayRef<OpFoldResult>(b.getIndexAttr(rows / size)), table,
+      std::nullopt);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(loop.getTerminator());
+  Value first = arith::MulIOp::create(b, loop.getInductionVar(0),
+                                      arith::ConstantIndexOp::create(b, size));
+  Value shared = loop.getRegionIterArgs().front();
+  Box part = Box(b, shared).cut(0, first, size);
+  Value own = fill(b, part.extract(shared), 0.0);
+  own = addRows(op, b, offset + Scalar(b, first), own);
+  b.setInsertionPointToEnd(loop.getTerminator().getBody());
+  part.insertInParallel(own, shared);
+  return loop.getResult(0);
+}
+
+static Results lowerEmbeddingGrad(EmbeddingGradOp op, ImplicitLocOpBuilder &b,
+                                  bool onDevice) {
+  RankedTensorType type = getTensorType(op.getResult());
+  Type sumType = getComputeType(type.getElementType());
+  Scalar offset = getOffset(b, op.getOffset());
+  Value table = makeEmpty(b, type.getShape(), sumType);
+  table = onDevice ? addRowsOnDevice(op, b, offset, table)
+                   : addRows(op, b, offset, fill(b, table, 0.0));
   if (sumType == type.getElementType())
     return {table};
   Domain domain(b, type.getShape());
@@ -158,10 +190,13 @@ static Results lowerPickGrad(PickGradOp op, ImplicitLocOpBuilder &b) {
       type.getElementType(), body)};
 }
 
-void mt::addIndexedLowerings(RewritePatternSet &patterns) {
+void mt::addIndexedLowerings(RewritePatternSet &patterns, bool onDevice) {
   addLowering<PositionsOp>(patterns, lowerPositions);
   addLowering<EmbeddingOp>(patterns, lowerEmbedding);
-  addLowering<EmbeddingGradOp>(patterns, lowerEmbeddingGrad);
+  addLowering<EmbeddingGradOp>(
+      patterns, [=](EmbeddingGradOp op, ImplicitLocOpBuilder &b) {
+        return lowerEmbeddingGrad(op, b, onDevice);
+      });
   addLowering<PickOp>(patterns, lowerPick);
   addLowering<PickGradOp>(patterns, lowerPickGrad);
 }

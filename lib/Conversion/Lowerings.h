@@ -14,8 +14,8 @@
 namespace mt {
 
 template <typename OpTy>
-using LowerFn =
-    llvm::SmallVector<mlir::Value> (*)(OpTy op, mlir::ImplicitLocOpBuilder &b);
+using LowerFn = std::function<llvm::SmallVector<mlir::Value>(
+    OpTy op, mlir::ImplicitLocOpBuilder &b)>;
 
 template <typename OpTy> class Lowering : public mlir::OpRewritePattern<OpTy> {
 public:
@@ -38,11 +38,12 @@ void addLowering(mlir::RewritePatternSet &patterns, LowerFn<OpTy> lower) {
   patterns.add(std::make_unique<Lowering<OpTy>>(patterns.getContext(), lower));
 }
 
+// `onDevice`: for the many threads of a device rather than a host's few.
 void addElementwiseLowerings(mlir::RewritePatternSet &patterns);
-void addIndexedLowerings(mlir::RewritePatternSet &patterns);
+void addIndexedLowerings(mlir::RewritePatternSet &patterns, bool onDevice);
 void addNormLowerings(mlir::RewritePatternSet &patterns);
 void addProductLowerings(mlir::RewritePatternSet &patterns);
-void addAttentionLowerings(mlir::RewritePatternSet &patterns);
+void addAttentionLowerings(mlir::RewritePatternSet &patterns, bool onDevice);
 void addPartLowerings(mlir::RewritePatternSet &patterns);
 void addHeadLowerings(mlir::RewritePatternSet &patterns);
 void addRandomLowerings(mlir::RewritePatternSet &patterns);

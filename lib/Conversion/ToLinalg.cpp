@@ -29,15 +29,18 @@ Scalar mt::getOffset(ImplicitLocOpBuilder &b, Value offset) {
 namespace {
 
 struct ToLinalg : mt::impl::ToLinalgBase<ToLinalg> {
+  using Base = ToLinalgBase;
+  using Base::Base;
+
   void runOnOperation() override {
     if (!host::isKernel(getOperation()))
       return;
     RewritePatternSet patterns(&getContext());
     addElementwiseLowerings(patterns);
-    addIndexedLowerings(patterns);
+    addIndexedLowerings(patterns, onDevice);
     addNormLowerings(patterns);
     addProductLowerings(patterns);
-    addAttentionLowerings(patterns);
+    addAttentionLowerings(patterns, onDevice);
     addHeadLowerings(patterns);
     addPartLowerings(patterns);
     addRandomLowerings(patterns);

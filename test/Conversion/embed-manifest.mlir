@@ -8,7 +8,7 @@
 
 // Keys of an object are in the order of the alphabet.
 // CHECK: llvm.mlir.global external constant @mt_manifest("
-// CHECK-SAME: \22abi_version\22:4
+// CHECK-SAME: \22abi_version\22:5
 // CHECK-SAME: \22buffers\22:[
 // CHECK-SAME: {\22dtype\22:\22f32\22,\22local_shape\22:[4,4],\22name\22:\22w\22,\22parameter\22:0,\22role\22:\22parameter\22,\22shape\22:[8,4],\22sharding\22:{\22dims\22:{{\[\[}}\22tp\22],[]],\22partial\22:[],\22reduction\22:\22sum\22}}
 // CHECK-SAME: {\22dtype\22:\22f32\22,\22local_shape\22:[4,4],\22name\22:\22w\22,\22parameter\22:0,\22role\22:\22gradient\22

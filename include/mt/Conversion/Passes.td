@@ -63,8 +63,17 @@ def ToLinalg : Pass<"mt-to-linalg", "::mlir::func::FuncOp"> {
     } -> tensor<8xf32>
     ```
 
+    On a device, which has more threads than there are heads or rows of a batch,
+    attention's tasks are tiles of queries or keys, the scores of its backward
+    pass are computed twice, and the rows of a table's gradient are shared,
+    each found among the ids by the threads that own it.
+
     Fails when an op has no lowering.
   }];
+  let options = [
+    Option<"onDevice", "on-device", "bool", "false",
+           "for the many threads of a device rather than a host's few">
+  ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect",
     "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
