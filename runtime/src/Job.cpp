@@ -7,6 +7,7 @@
 #include "MemoryCheck.h"
 #include "comm/Launch.h"
 #include "comm/LocalWorld.h"
+#include "cuda/CudaDevices.h"
 #include "host/Blas.h"
 #include "host/ThreadPool.h"
 
@@ -85,12 +86,32 @@ Manifest readManifest(const StepLibrary &step, const std::string &path) {
   const char *text = step.manifestText();
   Manifest manifest =
       parseManifest(parseJson(text, text + std::strlen(text), where), where);
-  if (manifest.target != "host")
-    throw Error(path + ": expected a step for the target host, found " +
+  if (manifest.target != "host" && manifest.target != "cuda")
+    throw Error(path + ": expected a step for the target host or cuda, found " +
                 manifest.target);
   if (manifest.processor)
     checkProcessor(*manifest.processor, thisProcessor(), path);
   return manifest;
+}
+
+/// Refuses flags whose measurements are those of the host.
+void checkDeviceOptions(const JobOptions &options) {
+  const std::pair<const char *, bool> flags[] = {
+      {"--check-memory", options.checkMemory},
+      {"--kernels", options.kernels},
+      {"--network", options.network.has_value()},
+  };
+  for (const auto &[flag, isGiven] : flags)
+    if (isGiven)
+      throw Error(std::string(flag) +
+                  ": expected a step for the target host, found cuda");
+}
+
+std::unique_ptr<JobDevices> makeDevices(const Job &job) {
+  if (!job.manifest.device)
+    return makeHostDevices(job);
+  checkDeviceOptions(job.options);
+  return makeCudaDevices(job);
 }
 
 } // namespace
@@ -102,12 +123,13 @@ Job::Job(const JobOptions &options)
       update(step.entry(manifest.update.symbol)),
       threads(options.threads > 0 ? options.threads
                                   : shareOfProcessors(manifest.mesh.ranks())),
-      memory(size_t(manifest.mesh.ranks())) {
+      devices(size_t(manifest.mesh.ranks())) {
   int64_t ranks = manifest.mesh.ranks();
   if (options.ranks != 0 && options.ranks != ranks)
     throw Error("--ranks: expected the " + std::to_string(ranks) +
                 " ranks of the step's mesh, found " +
                 std::to_string(options.ranks));
+  target = makeDevices(*this);
   readStart();
   data = openData(dataOptions(), manifest);
   checkData();

@@ -7,7 +7,7 @@
 #include "Checkpoint.h"
 #include "Data.h"
 #include "ModelConfig.h"
-#include "RankMemory.h"
+#include "RankDevice.h"
 #include "StepLibrary.h"
 #include "Trace.h"
 #include "TrainerState.h"
@@ -35,7 +35,9 @@ struct Job {
   std::unique_ptr<DataSource> data;
   /// Of each rank.
   int64_t threads;
-  std::vector<RankMemory> memory;
+  /// What the ranks run on, and each of them.
+  std::unique_ptr<JobDevices> target;
+  std::vector<std::unique_ptr<RankDevice>> devices;
   /// Of this process, before that is allocated; where memory is checked.
   int64_t residentBytesBefore = 0;
   /// What each rank has done.

@@ -222,6 +222,43 @@ KernelInfo parseKernel(const JsonNode &node) {
           node["executions"].integer(0)};
 }
 
+DeviceFunction parseDeviceFunction(const JsonNode &node, size_t kernels) {
+  DeviceFunction function;
+  function.name = node["name"].string();
+  function.kernel = node["kernel"].integer(-1);
+  if (function.kernel >= int64_t(kernels))
+    node["kernel"].expected("an index below " + std::to_string(kernels));
+  function.blocks = node["blocks"].integer(1);
+  if (function.blocks > INT32_MAX)
+    node["blocks"].expected("at most " + std::to_string(INT32_MAX));
+  function.threads = node["threads"].integer(1);
+  if (function.threads > 1024)
+    node["threads"].expected("at most 1024");
+  function.sharedBytes = node["shared_bytes"].integer(0);
+  function.arguments = node["arguments"].integer(0);
+  return function;
+}
+
+DeviceImage parseDeviceImage(const JsonNode &node) {
+  DeviceImage image{node["kind"].string(), node["architecture"].string(),
+                    node["symbol"].string()};
+  if (image.kind != "ptx" && image.kind != "cubin" && image.kind != "twin")
+    node["kind"].expected("ptx, cubin or twin");
+  return image;
+}
+
+DeviceProgram parseDevice(const JsonNode &node, size_t kernels) {
+  DeviceProgram program;
+  program.scratchBytes = node["scratch_bytes"].integer(0);
+  JsonNode functions = node["functions"];
+  for (size_t i = 0; i < functions.size(); ++i)
+    program.functions.push_back(parseDeviceFunction(functions.at(i), kernels));
+  JsonNode images = node["images"];
+  for (size_t i = 0; i < images.size(); ++i)
+    program.images.push_back(parseDeviceImage(images.at(i)));
+  return program;
+}
+
 } // namespace
 
 std::string CollectiveInfo::axesText() const {
@@ -287,6 +324,8 @@ Manifest mt::runtime::parseManifest(const nlohmann::json &value,
   JsonNode kernels = root["kernels"];
   for (size_t i = 0; i < kernels.size(); ++i)
     manifest.kernels.push_back(parseKernel(kernels.at(i)));
+  if (manifest.target == "cuda")
+    manifest.device = parseDevice(root["device"], kernels.size());
   checkManifest(manifest, where);
   return manifest;
 }

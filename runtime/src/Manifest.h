@@ -125,6 +125,31 @@ struct KernelInfo {
   int64_t executions;
 };
 
+/// A function of the device, as every launch of it runs it.
+struct DeviceFunction {
+  std::string name;
+  /// Index into the manifest's kernels, or -1.
+  int64_t kernel;
+  int64_t blocks, threads, sharedBytes;
+  /// Of 64 bits each.
+  int64_t arguments;
+};
+
+/// Code for devices in the step: device.h says what the kinds are.
+struct DeviceImage {
+  std::string kind;
+  /// `sm_90`; empty: of a twin.
+  std::string architecture;
+  std::string symbol;
+};
+
+/// What a step for a device brings.
+struct DeviceProgram {
+  int64_t scratchBytes = 0;
+  std::vector<DeviceFunction> functions;
+  std::vector<DeviceImage> images;
+};
+
 struct Manifest {
   std::string target;
   /// None: not said.
@@ -141,6 +166,8 @@ struct Manifest {
   Entry microbatch, update;
   std::vector<CollectiveInfo> collectives;
   std::vector<KernelInfo> kernels;
+  /// Of the target cuda; empty: of the host.
+  std::optional<DeviceProgram> device;
 
   /// The buffer of a role that has at most one; -1: none.
   int64_t only(Role role) const;

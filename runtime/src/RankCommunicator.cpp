@@ -11,6 +11,11 @@ static std::vector<int64_t> ringBytes(const Manifest &manifest) {
   return bytes;
 }
 
+/// Whether calls are started on a thread; a device has a stream for them.
+static bool usesThread(const Manifest &manifest) {
+  return manifest.startsCollectives() && !manifest.device;
+}
+
 /// Puts the network before `backend`, where one is asked for.
 static Communicator &slowDown(std::optional<PacedCommunicator> &paced,
                               const Job &job, Communicator &backend) {
@@ -22,8 +27,8 @@ static Communicator &slowDown(std::optional<PacedCommunicator> &paced,
 RankCommunicator::RankCommunicator(const Job &job, Communicator &backend,
                                    Recorder &recorder)
     : calls(slowDown(paced, job, backend), recorder,
-            job.manifest.startsCollectives() ? Records::Calls : Records::Both) {
-  if (!job.manifest.startsCollectives())
+            usesThread(job.manifest) ? Records::Calls : Records::Both) {
+  if (!usesThread(job.manifest))
     return;
   started.emplace(calls);
   heldUp.emplace(*started, recorder, Records::HeldUp);

@@ -44,3 +44,7 @@ RankMemory::RankMemory(const Manifest &manifest, int64_t watchedBytes) {
     buffers.push_back(take(buffer.localBytes()));
   arenaStart = take(arenaSize);
 }
+
+void RankMemory::release() {
+  madvise(mapping.get(), mapping.get_deleter().bytes, MADV_DONTNEED);
+}

@@ -11,7 +11,8 @@ namespace mt::runtime {
 
 /// A memory for every buffer of the manifest, in its order, each at the next
 /// multiple of 64 bytes: a step may take neighbours for one tensor. Behind them
-/// the arena. All is zero at first, and takes no memory of the machine before it is touched.
+/// the arena. All is zero at first, and takes no memory of the machine before
+/// it is touched.
 class RankMemory {
 public:
   RankMemory() = default;
@@ -22,6 +23,9 @@ public:
   void *buffer(int64_t index) const { return buffers[size_t(index)]; }
   void *arena() const { return arenaStart; }
   int64_t arenaBytes() const { return arenaSize; }
+
+  /// Forgets what the buffers hold and gives their pages back: all is zero.
+  void release();
 
 private:
   struct Unmap {

@@ -20,10 +20,10 @@ namespace {
 /// ends the job.
 class RankProgram {
 public:
-  RankProgram(Job &job, Communicator &communicator, Recorder &recorder)
+  RankProgram(Job &job, Communicator &communicator, Recorder &recorder,
+              RankDevice &device)
       : job(job), manifest(job.manifest), rank(communicator.rank()),
-        recorder(recorder), communicator(communicator),
-        memory(job.memory[size_t(rank)]),
+        recorder(recorder), communicator(communicator), device(device),
         pool(job.threads), kernels(manifest.kernels.size()),
         context{&communicator, &pool,
                 job.options.kernels ? &kernels : nullptr} {}
@@ -31,11 +31,9 @@ public:
   void run();
 
 private:
-  void allocate();
   void setParameters();
   const Checkpoint *source(Role role) const;
   void warnOfOddValues(const int64_t *odd);
-  void zeroAccumulators();
   void setHyperparameters(int64_t step);
   void setRandom(int64_t step, int64_t microbatch);
   void fillInputs(int64_t step, int64_t microbatch);
@@ -52,7 +50,6 @@ private:
   double readScalar(Role role) const;
   double globalTokens();
 
-  void *data(int64_t buffer) const { return memory.buffer(buffer); }
   std::string stepText(int64_t step) const {
     return "step " + std::to_string(step + 1);
   }
@@ -62,17 +59,11 @@ private:
   int64_t rank;
   Recorder &recorder;
   Communicator &communicator;
-  RankMemory &memory;
+  RankDevice &device;
   ThreadPool pool;
   KernelClock kernels;
   mt_context context;
 };
-
-void RankProgram::allocate() {
-  memory = RankMemory(manifest, job.options.checkMemory ? watchedBytes : 0);
-  if (job.options.checkMemory)
-    fillWithPattern(memory.arena(), memory.arenaBytes());
-}
 
 /// Fills parameters, and a resumed run's moments; others start at zero.
 void RankProgram::setParameters() {
@@ -84,14 +75,16 @@ void RankProgram::setParameters() {
       buffer.role = Role::Parameter;
     const Checkpoint *from = source(buffer.role);
     if (from) {
-      int64_t element = from->load(manifest, buffer, rank, data(int64_t(i)));
+      int64_t element =
+          from->load(manifest, buffer, rank, device.host(int64_t(i)));
       if (element >= 0 && odd[0] == INT64_MAX)
         odd[0] = int64_t(i), odd[1] = element;
     } else if (buffer.role == Role::Parameter) {
-      initialize(manifest, buffer, rank, job.options.seed, data(int64_t(i)),
-                 pool);
+      initialize(manifest, buffer, rank, job.options.seed,
+                 device.host(int64_t(i)), pool);
     }
   }
+  device.upload();
   if (job.checkpoint)
     warnOfOddValues(odd);
 }
@@ -120,22 +113,12 @@ void RankProgram::warnOfOddValues(const int64_t *odd) {
       << std::endl;
 }
 
-void RankProgram::zeroAccumulators() {
-  for (size_t i = 0; i < manifest.buffers.size(); ++i) {
-    Role role = manifest.buffers[i].role;
-    if (role == Role::Gradient || role == Role::LossSum ||
-        role == Role::TokenCount)
-      std::memset(data(int64_t(i)), 0,
-                  size_t(manifest.buffers[i].localBytes()));
-  }
-}
-
 void RankProgram::setHyperparameters(int64_t step) {
   const Hyperparameters &h = job.options.hyperparameters;
   double values[] = {h.learningRate, h.beta1,    h.beta2,         h.epsilon,
                      h.weightDecay,  h.clipNorm, double(step + 1)};
-  std::memcpy(data(manifest.only(Role::Hyperparameters)), values,
-              sizeof values);
+  device.write(manifest.only(Role::Hyperparameters),
+               [&](void *data) { std::memcpy(data, values, sizeof values); });
 }
 
 void RankProgram::setRandom(int64_t step, int64_t microbatch) {
@@ -146,23 +129,23 @@ void RankProgram::setRandom(int64_t step, int64_t microbatch) {
   // number of microbatches.
   int64_t firstRow = microbatch * (manifest.batch / manifest.microbatches);
   int64_t values[] = {int64_t(job.options.seed), step + 1, firstRow};
-  std::memcpy(data(buffer), values, sizeof values);
+  device.write(buffer,
+               [&](void *data) { std::memcpy(data, values, sizeof values); });
 }
 
 void RankProgram::fillInputs(int64_t step, int64_t microbatch) {
   for (size_t i = 0; i < manifest.buffers.size(); ++i)
     if (manifest.buffers[i].role == Role::Input)
-      fillInput(*job.data, manifest, manifest.buffers[i], rank,
-                job.firstSequence(step), microbatch, data(int64_t(i)));
+      device.write(int64_t(i), [&](void *data) {
+        fillInput(*job.data, manifest, manifest.buffers[i], rank,
+                  job.firstSequence(step), microbatch, data);
+      });
 }
 
 void RankProgram::call(const Entry &entry, mt_entry function, Span::Kind kind,
                        int64_t step) {
-  std::vector<void *> pointers;
-  for (int64_t buffer : entry.buffers)
-    pointers.push_back(data(buffer));
   auto start = Recorder::Clock::now();
-  int32_t result = function(&context, pointers.data(), memory.arena());
+  int32_t result = device.run(entry, function, context);
   recorder.add(kind, step, start);
   // Where a collective ended the entry its reason is already known, and this
   // one is not reported.
@@ -172,12 +155,12 @@ void RankProgram::call(const Entry &entry, mt_entry function, Span::Kind kind,
 }
 
 double RankProgram::readScalar(Role role) const {
-  return *static_cast<const double *>(data(manifest.only(role)));
+  return *static_cast<const double *>(device.host(manifest.only(role)));
 }
 
 StepResult RankProgram::trainStep(int64_t step) {
   auto start = Clock::now();
-  zeroAccumulators();
+  device.beginStep();
   setHyperparameters(step);
   for (int64_t m = 0; m < manifest.microbatches; ++m) {
     setRandom(step, m);
@@ -187,6 +170,8 @@ StepResult RankProgram::trainStep(int64_t step) {
   if (step == job.start.step && !job.options.saveGradients.empty())
     saveGradients();
   call(manifest.update, job.update, Span::Update, step);
+  device.finish({manifest.only(Role::Loss), manifest.only(Role::GradientNorm),
+                 manifest.only(Role::ValidTokens)});
   std::string place = "the end of " + stepText(step);
   communicator.barrier(place.c_str(), step, /*timed=*/true);
   recorder.add(Span::Step, step, start);
@@ -202,7 +187,7 @@ double RankProgram::globalTokens() {
   const Buffer &buffer = manifest.buffers[size_t(index)];
   double tokens = 0;
   communicator.collect(
-      "counting tokens", index, data(index), buffer.localBytes(),
+      "counting tokens", index, device.download(index), buffer.localBytes(),
       [&](int64_t from, const void *count) {
         if (speaksForBlock(manifest.mesh, buffer.sharding, from))
           tokens += *static_cast<const double *>(count);
@@ -217,16 +202,19 @@ void RankProgram::saveGradients() {
                 ": expected valid tokens in the first batch, found none");
   const std::string &path = job.options.saveGradients;
   saveWhole(communicator, manifest, {path, path, {Role::Gradient}, tokens},
-            [this](int64_t buffer) { return data(buffer); });
+            [this](int64_t buffer) { return device.download(buffer); });
+  device.release();
 }
 
 void RankProgram::save(int64_t steps) {
   const JobOptions &options = job.options;
   bool due = steps == options.steps ||
              (options.saveEvery > 0 && steps % options.saveEvery == 0);
-  if (due && !options.save.empty())
-    saveCheckpoint(job, communicator, steps,
-                   [this](int64_t buffer) { return data(buffer); });
+  if (!due || options.save.empty())
+    return;
+  saveCheckpoint(job, communicator, steps,
+                 [this](int64_t buffer) { return device.download(buffer); });
+  device.release();
 }
 
 void RankProgram::report(int64_t step, const StepResult &result) {
@@ -276,8 +264,8 @@ void RankProgram::reportKernels() {
 
 /// Rank 0 learns what all have used, and says so.
 void RankProgram::checkMemory() {
-  MemoryUse use{touchedBytes(memory.arena(), memory.arenaBytes()),
-                processBytes("VmHWM"), job.residentBytesBefore};
+  MemoryUse use{device.touchedArenaBytes(), processBytes("VmHWM"),
+                job.residentBytesBefore};
   MemoryReport report(manifest);
   communicator.collect("checking memory", 0, &use, sizeof use,
                        [&](int64_t from, const void *data) {
@@ -291,7 +279,6 @@ void RankProgram::checkMemory() {
 }
 
 void RankProgram::run() {
-  allocate();
   setParameters();
   // Ranks read files at different speeds.
   communicator.barrier("the start", 0, /*timed=*/false);
@@ -324,10 +311,16 @@ void RankProgram::run() {
 
 void mt::runtime::runRank(Job &job, Communicator &backend) {
   Recorder &recorder = *job.recorders[size_t(backend.rank())];
-  RankCommunicator communicator(job, backend, recorder);
-  // Guarded here, while the communicator is there: what the program throws is
-  // to end the job before calls that are under way keep it.
-  runGuarded(communicator.outermost(), [&](Communicator &outermost) {
-    RankProgram(job, outermost, recorder).run();
+  runGuarded(backend, [&](Communicator &) {
+    auto &device = job.devices[size_t(backend.rank())];
+    device = job.target->makeRank(backend.rank());
+    std::unique_ptr<Communicator> ofDevice = device->makeCommunicator(backend);
+    RankCommunicator communicator(job, ofDevice ? *ofDevice : backend,
+                                  recorder);
+    // Guarded here, while the communicator is there: what the program throws is
+    // to end the job before calls that are under way keep it.
+    runGuarded(communicator.outermost(), [&](Communicator &outermost) {
+      RankProgram(job, outermost, recorder, *device).run();
+    });
   });
 }

@@ -80,6 +80,15 @@ void RecordingCommunicator::run(const Collective &call) {
     recorder.addExposed(call.id, start);
 }
 
+void RecordingCommunicator::start(const Collective &call) {
+  // Else the call itself comes by, on its thread.
+  if (records != Records::Both || !recorder.knows(call.id))
+    return inner.start(call);
+  Recorder::Clock::time_point begin = Recorder::Clock::now();
+  inner.start(call);
+  recorder.addCall(call, inner.groupSize(call.group), begin);
+}
+
 void RecordingCommunicator::wait(int64_t id) {
   if (!recorder.knows(id))
     return inner.wait(id);

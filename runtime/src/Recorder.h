@@ -91,6 +91,7 @@ public:
       : ForwardingCommunicator(inner), recorder(recorder), records(records) {}
 
   void run(const Collective &call) override;
+  void start(const Collective &call) override;
   void wait(int64_t id) override;
   void barrier(const char *place, int64_t id, bool timed) override;
   void collect(const char *place, int64_t id, const void *data, int64_t bytes,

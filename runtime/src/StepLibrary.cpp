@@ -101,10 +101,18 @@ void StepLibrary::readManifest() {
     root["abi_version"].expected(std::to_string(MT_ABI_VERSION));
 }
 
-mt_entry StepLibrary::entry(const std::string &symbol) const {
-  void *address = dlsym(library, symbol.c_str());
+void *StepLibrary::symbol(const char *what, const std::string &name) const {
+  void *address = dlsym(library, name.c_str());
   if (!address)
-    throw Error(path + ": expected the manifest's entry " + symbol +
+    throw Error(path + ": expected the manifest's " + what + " " + name +
                 ", found no such symbol");
-  return reinterpret_cast<mt_entry>(address);
+  return address;
+}
+
+mt_entry StepLibrary::entry(const std::string &name) const {
+  return reinterpret_cast<mt_entry>(symbol("entry", name));
+}
+
+const void *StepLibrary::image(const std::string &name) const {
+  return symbol("image", name);
 }

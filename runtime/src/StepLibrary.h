@@ -18,11 +18,14 @@ public:
 
   /// The manifest's text, known to be JSON of a step.
   const char *manifestText() const { return text; }
-  /// The entry of this symbol; throws Error where there is none.
-  mt_entry entry(const std::string &symbol) const;
+  /// The entry of this name; throws Error where there is none.
+  mt_entry entry(const std::string &name) const;
+  /// The image for a device of this name; throws Error where there is none.
+  const void *image(const std::string &name) const;
 
 private:
   void readManifest();
+  void *symbol(const char *what, const std::string &name) const;
 
   std::string path;
   void *library;

@@ -184,6 +184,13 @@ void declare(CLI::App &app, JobOptions &options, Flags &flags) {
   app.add_option("--network", flags.network,
                  "bandwidth=BYTES_PER_SECOND,latency=SECONDS: collectives take "
                  "as much longer as they would over such a network");
+  app.add_flag("--simulate-device", options.simulateDevice,
+               "run a step for a GPU on the simulated one, which needs none");
+  app.add_flag("!--no-graph", options.usesGraphs,
+               "queue each step's work anew, instead of replaying the "
+               "second's on the device");
+  app.add_flag("--tf32", options.allowsTf32,
+               "let products of f32 round their factors to tf32 on a GPU");
   app.add_flag("--inspect", flags.inspect,
                "print the step's manifest and exit");
 }

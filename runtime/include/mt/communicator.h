@@ -108,6 +108,8 @@ public:
   /// Ends the job on every rank. The first message is the one reported. A call
   /// of this rank that is under way on another thread leaves with JobEnded.
   virtual void fail(const std::string &message) = 0;
+  /// Whether the job is over, as far as this rank has heard; does not wait.
+  virtual bool hasEnded() const { return false; }
 };
 
 } // namespace mt::runtime

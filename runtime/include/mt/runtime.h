@@ -85,6 +85,12 @@ struct JobOptions {
   bool checkMemory = false;
   /// Nothing: collectives take what they take in memory.
   std::optional<Network> network;
+  /// Of a step for a device: run it on the simulated one.
+  bool simulateDevice = false;
+  /// Whether entries are captured as graphs and replayed.
+  bool usesGraphs = true;
+  /// Whether products of f32 may round their factors to tf32.
+  bool allowsTf32 = false;
   /// Where progress and warnings go; must not be null.
   std::ostream *progress = nullptr;
   std::ostream *warnings = nullptr;

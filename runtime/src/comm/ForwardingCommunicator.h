@@ -32,6 +32,7 @@ public:
     inner.collect(place, id, data, bytes, consume);
   }
   void fail(const std::string &message) override { inner.fail(message); }
+  bool hasEnded() const override { return inner.hasEnded(); }
 
 protected:
   Communicator &inner;

@@ -190,6 +190,7 @@ public:
   void fail(const std::string &message) override {
     world->fail("rank " + std::to_string(self) + ": " + message);
   }
+  bool hasEnded() const override { return !world->failure().empty(); }
 
 private:
   std::shared_ptr<LocalWorld> world;

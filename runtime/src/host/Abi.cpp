@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../ComputeQueue.h"
 #include "Blas.h"
 #include "Context.h"
 #include "Gemm.h"
@@ -57,6 +58,14 @@ Collective makeCall(CollectiveKind kind, int64_t id, int32_t start,
   call.inputs = inputs;
   call.outputs = outputs;
   return call;
+}
+
+/// The device's queue; a step for the host has none.
+ComputeQueue &queueOf(mt_context *context, const char *call) {
+  if (!context->queue)
+    throw Error(std::string(call) +
+                ": expected a step for a device, found one for the host");
+  return *context->queue;
 }
 
 } // namespace
@@ -134,6 +143,17 @@ void mt_gemm_f32(mt_context *context, int64_t batch0, int64_t batch1, int64_t m,
                  int64_t bK, int64_t bN, float *c, int64_t c0, int64_t c1,
                  int64_t cM, int64_t cN, int32_t accumulate) {
   guarded(context, [&] {
+    if (context && context->queue)
+      return context->queue->multiply({MT_F32,
+                                       batch0,
+                                       batch1,
+                                       m,
+                                       n,
+                                       k,
+                                       {a, a0, a1, aM, aK},
+                                       {b, b0, b1, bK, bN},
+                                       {c, c0, c1, cM, cN},
+                                       accumulate != 0});
     gemm<float>(poolOf(context), batch0, batch1, m, n, k, {a, a0, a1, aM, aK},
                 {b, b0, b1, bK, bN}, {c, c0, c1, cM, cN}, accumulate != 0);
   });
@@ -146,6 +166,17 @@ void mt_gemm_bf16(mt_context *context, int64_t batch0, int64_t batch1,
                   int64_t bN, float *c, int64_t c0, int64_t c1, int64_t cM,
                   int64_t cN, int32_t accumulate) {
   guarded(context, [&] {
+    if (context && context->queue)
+      return context->queue->multiply({MT_BF16,
+                                       batch0,
+                                       batch1,
+                                       m,
+                                       n,
+                                       k,
+                                       {a, a0, a1, aM, aK},
+                                       {b, b0, b1, bK, bN},
+                                       {c, c0, c1, cM, cN},
+                                       accumulate != 0});
     gemm<Bf16, float>(poolOf(context), batch0, batch1, m, n, k,
                       {reinterpret_cast<const Bf16 *>(a), a0, a1, aM, aK},
                       {reinterpret_cast<const Bf16 *>(b), b0, b1, bK, bN},
@@ -164,6 +195,17 @@ void mt_gemm_f64(mt_context *context, int64_t batch0, int64_t batch1, int64_t m,
                  int64_t b1, int64_t bK, int64_t bN, double *c, int64_t c0,
                  int64_t c1, int64_t cM, int64_t cN, int32_t accumulate) {
   guarded(context, [&] {
+    if (context && context->queue)
+      return context->queue->multiply({MT_F64,
+                                       batch0,
+                                       batch1,
+                                       m,
+                                       n,
+                                       k,
+                                       {a, a0, a1, aM, aK},
+                                       {b, b0, b1, bK, bN},
+                                       {c, c0, c1, cM, cN},
+                                       accumulate != 0});
     gemm<double>(poolOf(context), batch0, batch1, m, n, k, {a, a0, a1, aM, aK},
                  {b, b0, b1, bK, bN}, {c, c0, c1, cM, cN}, accumulate != 0);
   });
@@ -178,4 +220,22 @@ void mt_parallel(mt_context *context,
     else if (count > 0)
       body(environment, 0, count);
   });
+}
+
+void mt_launch(mt_context *context, int64_t function,
+               const int64_t *arguments) {
+  guarded(context,
+          [&] { queueOf(context, "mt_launch").launch(function, arguments); });
+}
+
+void mt_copy(mt_context *context, void *target, const void *source,
+             int64_t bytes) {
+  guarded(context,
+          [&] { queueOf(context, "mt_copy").copy(target, source, bytes); });
+}
+
+void *mt_scratch(mt_context *context) {
+  void *memory = nullptr;
+  guarded(context, [&] { memory = queueOf(context, "mt_scratch").scratch(); });
+  return memory;
 }

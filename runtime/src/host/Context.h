@@ -6,6 +6,7 @@
 #include "mt/communicator.h"
 
 namespace mt::runtime {
+class ComputeQueue;
 class KernelClock;
 class ThreadPool;
 } // namespace mt::runtime
@@ -16,6 +17,8 @@ struct mt_context {
   mt::runtime::ThreadPool *pool = nullptr;
   /// Null: nobody asks how long kernels take.
   mt::runtime::KernelClock *kernels = nullptr;
+  /// Null: the step runs on the host.
+  mt::runtime::ComputeQueue *queue = nullptr;
 };
 
 #endif // MT_RUNTIME_HOST_CONTEXT_H

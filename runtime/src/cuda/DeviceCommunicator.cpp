@@ -1,0 +1,114 @@
+//===- DeviceCommunicator.cpp - collectives of device memory --------------===//
+
+#include "DeviceCommunicator.h"
+
+#include "../comm/Calls.h"
+
+using namespace mt::runtime;
+using namespace mt::runtime::cuda;
+
+DeviceCommunicator::DeviceCommunicator(Streams &streams, Communicator &backend)
+    : ForwardingCommunicator(backend), streams(streams),
+      fork(makeEvent(streams.driver)), join(makeEvent(streams.driver)) {}
+
+void DeviceCommunicator::run(const Collective &call) {
+  checkCall(call, groupSize(call.group));
+  streams.order(streams.compute(), streams.communication(), fork);
+  enqueue(call);
+  streams.order(streams.communication(), streams.compute(), join);
+}
+
+void DeviceCommunicator::start(const Collective &call) {
+  checkCall(call, groupSize(call.group));
+  Started &record = started[call.id];
+  std::string name =
+      std::string(kindName(call.kind)) + " " + std::to_string(call.id);
+  if (!record.name.empty())
+    throw Error(name +
+                ": expected mt_wait before it is started again, found none");
+  if (!record.end)
+    record.end = makeEvent(streams.driver);
+  record.name = name;
+  streams.order(streams.compute(), streams.communication(), fork);
+  enqueue(call);
+  MT_CHECK(streams.driver, EventRecord, record.end.get(),
+           streams.communication());
+}
+
+void DeviceCommunicator::wait(int64_t id) {
+  auto found = started.find(id);
+  if (found == started.end() || found->second.name.empty())
+    return Communicator::wait(id);
+  found->second.name.clear();
+  MT_CHECK(streams.driver, StreamWaitEvent, streams.compute(),
+           found->second.end.get(), 0);
+}
+
+void DeviceCommunicator::barrier(const char *place, int64_t id, bool timed) {
+  checkWaited(place);
+  inner.barrier(place, id, timed);
+}
+
+void DeviceCommunicator::collect(const char *place, int64_t id,
+                                 const void *data, int64_t bytes,
+                                 const CollectFn &consume) {
+  checkWaited(place);
+  inner.collect(place, id, data, bytes, consume);
+}
+
+void DeviceCommunicator::checkWaited(const std::string &place) const {
+  for (const auto &[id, record] : started)
+    if (!record.name.empty())
+      throw Error(record.name + ": expected mt_wait before " + place +
+                  ", found none");
+}
+
+void DeviceCommunicator::watch(double) {
+  if (hasEnded())
+    throw JobEnded();
+}
+
+void DeviceCommunicator::copyToSelf(const Collective &call) {
+  for (int64_t t = 0; t < call.tensors; ++t) {
+    int64_t bytes = inputCount(call, t, 1) * elementBytes(mt_dtype(call.dtype));
+    if (bytes > 0 && call.inputs[t] != call.outputs[t])
+      MT_CHECK(streams.driver, MemcpyDtoDAsync,
+               reinterpret_cast<CUdeviceptr>(call.outputs[t]),
+               reinterpret_cast<CUdeviceptr>(call.inputs[t]), size_t(bytes),
+               streams.communication());
+  }
+}
+
+std::unique_ptr<DeviceCommunicator> mt::runtime::cuda::makeDeviceCommunicator(
+    const Job &job, const Nccl *nccl, Streams &streams, Communicator &backend) {
+  if (!nccl)
+    return makeStagedCommunicator(streams, backend);
+  return makeNcclCommunicator(*nccl, streams, backend,
+                              int64_t(job.manifest.groups.size()),
+                              job.options.timeoutSeconds);
+}
+
+int64_t mt::runtime::cuda::inputCount(const Collective &call, int64_t t,
+                                      int64_t members) {
+  switch (call.kind) {
+  case CollectiveKind::AllGather:
+    return call.outer[t] * call.inner[t];
+  case CollectiveKind::ReduceScatter:
+    return call.outer[t] * members * call.inner[t];
+  case CollectiveKind::AllToAll: {
+    const int64_t *s = call.sizes + 5 * t;
+    return s[0] * s[1] * s[2] * s[3] * s[4];
+  }
+  default:
+    return call.counts[t];
+  }
+}
+
+int64_t mt::runtime::cuda::outputCount(const Collective &call, int64_t t,
+                                       int64_t members) {
+  if (call.kind == CollectiveKind::AllGather)
+    return call.outer[t] * members * call.inner[t];
+  if (call.kind == CollectiveKind::ReduceScatter)
+    return call.outer[t] * call.inner[t];
+  return inputCount(call, t, members);
+}

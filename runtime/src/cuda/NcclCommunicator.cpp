@@ -1,0 +1,282 @@
+//===- NcclCommunicator.cpp - collectives by NCCL -------------------------===//
+//
+// The communicator of all ranks is made from an identifier that rank 0 hands
+// out over the host's communicator; those of the mesh's groups are split from
+// it. The tensors of one call are one group of NCCL's.
+//
+//===----------------------------------------------------------------------===//
+
+#include "DeviceCommunicator.h"
+
+#include <climits>
+#include <cstring>
+
+using namespace mt::runtime;
+using namespace mt::runtime::cuda;
+
+namespace {
+
+ncclDataType_t dataType(int32_t dtype) {
+  switch (dtype) {
+  case MT_F64:
+    return ncclFloat64;
+  case MT_BF16:
+    return ncclBfloat16;
+  case MT_I32:
+    return ncclInt32;
+  case MT_I64:
+    return ncclInt64;
+  default:
+    return ncclFloat32;
+  }
+}
+
+ncclRedOp_t operation(int32_t reduction) {
+  return reduction == MT_MAX   ? ncclMax
+         : reduction == MT_MIN ? ncclMin
+                               : ncclSum;
+}
+
+/// Gives all ranks what rank 0 has: the others add nothing.
+void broadcast(Communicator &communicator, ncclUniqueId &id) {
+  constexpr int64_t count = sizeof id / sizeof(int32_t);
+  int32_t words[count] = {};
+  if (communicator.rank() == 0)
+    std::memcpy(words, &id, sizeof id);
+  const void *inputs[] = {words};
+  void *outputs[] = {words};
+  Collective call;
+  call.kind = CollectiveKind::AllReduce;
+  call.id = -1;
+  call.dtype = MT_I32;
+  call.tensors = 1;
+  call.inputs = inputs;
+  call.outputs = outputs;
+  call.counts = &count;
+  communicator.run(call);
+  std::memcpy(&id, words, sizeof id);
+}
+
+class NcclCommunicator : public DeviceCommunicator {
+public:
+  NcclCommunicator(const Nccl &nccl, Streams &streams, Communicator &backend,
+                   int64_t groups, double timeoutSeconds);
+  ~NcclCommunicator() override;
+
+  bool isQueued() const override { return true; }
+  void watch(double seconds) override;
+
+protected:
+  void enqueue(const Collective &call) override;
+
+private:
+  ncclComm_t communicatorOf(int64_t group) const {
+    return group == worldGroup ? world : groups[size_t(group)];
+  }
+  void abort() noexcept;
+  void enqueueTensor(const Collective &call, int64_t t);
+  void allGather(const Collective &call, int64_t t);
+  void reduceScatter(const Collective &call, int64_t t);
+  void allToAll(const Collective &call, int64_t t);
+  void permute(const Collective &call, int64_t t);
+
+  const Nccl &nccl;
+  double timeoutSeconds;
+  ncclComm_t world = nullptr;
+  std::vector<ncclComm_t> groups;
+  bool isAborted = false;
+};
+
+NcclCommunicator::NcclCommunicator(const Nccl &nccl, Streams &streams,
+                                   Communicator &backend, int64_t groupCount,
+                                   double timeoutSeconds)
+    : DeviceCommunicator(streams, backend), nccl(nccl),
+      timeoutSeconds(timeoutSeconds) {
+  ncclUniqueId id{};
+  if (rank() == 0)
+    MT_CHECK(nccl, GetUniqueId, &id);
+  broadcast(inner, id);
+  ncclConfig_t config;
+  config.blocking = 1;
+  MT_CHECK(nccl, CommInitRankConfig, &world, int(ranks()), id, int(rank()),
+           &config);
+  // Members of a group have one color: the first rank among them.
+  for (int64_t group = 0; group < groupCount; ++group) {
+    int32_t first = int32_t(rank()), key = int32_t(groupIndex(group));
+    int32_t lowest = 0;
+    const int64_t one = 1;
+    const void *inputs[] = {&first};
+    void *outputs[] = {&lowest};
+    Collective call;
+    call.kind = CollectiveKind::AllReduce;
+    call.id = -1;
+    call.group = group;
+    call.dtype = MT_I32;
+    call.reduction = MT_MIN;
+    call.tensors = 1;
+    call.inputs = inputs;
+    call.outputs = outputs;
+    call.counts = &one;
+    inner.run(call);
+    groups.push_back(nullptr);
+    MT_CHECK(nccl, CommSplit, world, lowest, key, &groups.back(), &config);
+  }
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  if (isAborted || hasEnded()) {
+    abort();
+    return;
+  }
+  // Nothing is under way: the job's last barrier has been passed.
+  for (ncclComm_t group : groups)
+    nccl.CommDestroy(group);
+  nccl.CommDestroy(world);
+}
+
+void NcclCommunicator::abort() noexcept {
+  if (isAborted)
+    return;
+  isAborted = true;
+  for (ncclComm_t group : groups)
+    nccl.CommAbort(group);
+  if (world)
+    nccl.CommAbort(world);
+}
+
+void NcclCommunicator::watch(double seconds) {
+  try {
+    DeviceCommunicator::watch(seconds);
+    std::vector<ncclComm_t> all = groups;
+    all.push_back(world);
+    for (ncclComm_t communicator : all) {
+      ncclResult_t error = ncclSuccess;
+      MT_CHECK(nccl, CommGetAsyncError, communicator, &error);
+      if (error != ncclSuccess && error != ncclInProgress)
+        throw Error(std::string("nccl: expected collectives without errors, "
+                                "found ") +
+                    nccl.GetErrorString(error));
+    }
+    if (ranks() > 1 && seconds > timeoutSeconds) {
+      char text[32];
+      std::snprintf(text, sizeof text, "%g", timeoutSeconds);
+      throw Error(
+          std::string("expected the device to finish its work within ") + text +
+          " s, found it waiting: a rank may not have come to a "
+          "collective");
+    }
+  } catch (...) {
+    abort();
+    throw;
+  }
+}
+
+void NcclCommunicator::enqueue(const Collective &call) {
+  MT_CHECK(nccl, GroupStart, );
+  for (int64_t t = 0; t < call.tensors; ++t)
+    enqueueTensor(call, t);
+  MT_CHECK(nccl, GroupEnd, );
+}
+
+void NcclCommunicator::enqueueTensor(const Collective &call, int64_t t) {
+  if (inputCount(call, t, groupSize(call.group)) == 0)
+    return;
+  switch (call.kind) {
+  case CollectiveKind::AllReduce:
+    MT_CHECK(nccl, AllReduce, call.inputs[t], call.outputs[t],
+             size_t(call.counts[t]), dataType(call.dtype),
+             operation(call.reduction), communicatorOf(call.group),
+             streams.communication());
+    return;
+  case CollectiveKind::AllGather:
+    return allGather(call, t);
+  case CollectiveKind::ReduceScatter:
+    return reduceScatter(call, t);
+  case CollectiveKind::AllToAll:
+    return allToAll(call, t);
+  case CollectiveKind::CollectivePermute:
+    return permute(call, t);
+  case CollectiveKind::Barrier:
+  case CollectiveKind::Collect:
+    break;
+  }
+}
+
+void NcclCommunicator::allGather(const Collective &call, int64_t t) {
+  int64_t members = groupSize(call.group);
+  int64_t bytes = call.inner[t] * elementBytes(mt_dtype(call.dtype));
+  auto input = static_cast<const char *>(call.inputs[t]);
+  auto output = static_cast<char *>(call.outputs[t]);
+  for (int64_t o = 0; o < call.outer[t]; ++o)
+    MT_CHECK(nccl, AllGather, input + o * bytes, output + o * members * bytes,
+             size_t(call.inner[t]), dataType(call.dtype),
+             communicatorOf(call.group), streams.communication());
+}
+
+void NcclCommunicator::reduceScatter(const Collective &call, int64_t t) {
+  int64_t members = groupSize(call.group);
+  int64_t bytes = call.inner[t] * elementBytes(mt_dtype(call.dtype));
+  auto input = static_cast<const char *>(call.inputs[t]);
+  auto output = static_cast<char *>(call.outputs[t]);
+  for (int64_t o = 0; o < call.outer[t]; ++o)
+    MT_CHECK(nccl, ReduceScatter, input + o * members * bytes,
+             output + o * bytes, size_t(call.inner[t]), dataType(call.dtype),
+             operation(call.reduction), communicatorOf(call.group),
+             streams.communication());
+}
+
+/// Of the five-dimensional array [a, p, b, q, c] a member's block is cut out of
+/// p or q; what lies together of it goes as one message.
+void NcclCommunicator::allToAll(const Collective &call, int64_t t) {
+  int64_t members = groupSize(call.group);
+  int64_t size = elementBytes(mt_dtype(call.dtype));
+  auto input = static_cast<const char *>(call.inputs[t]);
+  auto output = static_cast<char *>(call.outputs[t]);
+  const int64_t *s = call.sizes + 5 * t;
+  int64_t a = s[0], p = s[1], b = s[2], q = s[3], c = s[4];
+  bool splitP = call.splitFirst[t] != 0;
+  int64_t blockP = splitP ? p / members : p;
+  int64_t run = (splitP ? q : q / members) * c;
+  // Rows of the block, and where member m's begin in the longer dimension.
+  int64_t outP = splitP ? blockP : p * members;
+  int64_t outRow = splitP ? q * members * c : run;
+  for (int64_t m = 0; m < members; ++m)
+    for (int64_t i = 0; i < a; ++i)
+      for (int64_t j = 0; j < blockP; ++j)
+        for (int64_t k = 0; k < b; ++k) {
+          int64_t fromP = splitP ? m * blockP + j : j;
+          int64_t from =
+              ((i * p + fromP) * b + k) * q * c + (splitP ? 0 : m * run);
+          int64_t toP = splitP ? j : m * p + j;
+          int64_t to =
+              ((i * outP + toP) * b + k) * outRow + (splitP ? m * run : 0);
+          MT_CHECK(nccl, Send, input + from * size, size_t(run),
+                   dataType(call.dtype), int(m), communicatorOf(call.group),
+                   streams.communication());
+          MT_CHECK(nccl, Recv, output + to * size, size_t(run),
+                   dataType(call.dtype), int(m), communicatorOf(call.group),
+                   streams.communication());
+        }
+}
+
+void NcclCommunicator::permute(const Collective &call, int64_t t) {
+  int64_t me = groupIndex(call.group), members = groupSize(call.group);
+  for (int64_t m = 0; m < members; ++m)
+    if (call.sources[m] == me)
+      MT_CHECK(nccl, Send, call.inputs[t], size_t(call.counts[t]),
+               dataType(call.dtype), int(m), communicatorOf(call.group),
+               streams.communication());
+  MT_CHECK(nccl, Recv, call.outputs[t], size_t(call.counts[t]),
+           dataType(call.dtype), int(call.sources[me]),
+           communicatorOf(call.group), streams.communication());
+}
+
+} // namespace
+
+std::unique_ptr<DeviceCommunicator>
+mt::runtime::cuda::makeNcclCommunicator(const Nccl &nccl, Streams &streams,
+                                        Communicator &backend, int64_t groups,
+                                        double timeoutSeconds) {
+  return std::make_unique<NcclCommunicator>(nccl, streams, backend, groups,
+                                            timeoutSeconds);
+}

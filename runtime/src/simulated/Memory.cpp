@@ -1,0 +1,278 @@
+//===- Memory.cpp - memory of a simulated device, and who used it ---------===//
+
+#include "Memory.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <sys/mman.h>
+
+using namespace mt::simulated;
+
+/// More is left as the system gives it.
+static constexpr size_t mostFilledBytes = size_t(64) << 20;
+
+void Clock::join(const Clock &other) {
+  if (times.size() < other.times.size())
+    times.resize(other.times.size());
+  for (size_t i = 0; i < other.times.size(); ++i)
+    times[i] = std::max(times[i], other.times[i]);
+}
+
+void Allocation::Unmap::operator()(void *memory) const {
+  munmap(memory, bytes);
+}
+
+Allocation *Memory::allocate(size_t bytes, int device) {
+  size_t pages = (bytes + pageBytes - 1) / pageBytes;
+  size_t mapped = std::max<size_t>(pages, 1) * pageBytes;
+  void *start = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (start == MAP_FAILED)
+    return nullptr;
+  // Not a number, in every type of floats.
+  std::memset(start, 0xff, std::min(bytes, mostFilledBytes));
+  auto allocation = std::make_unique<Allocation>();
+  allocation->begin = reinterpret_cast<uintptr_t>(start);
+  allocation->bytes = bytes;
+  allocation->device = device;
+  allocation->number = allocationCount++;
+  allocation->pages.resize(pages);
+  allocation->logged.resize(pages);
+  allocation->memory =
+      std::unique_ptr<void, Allocation::Unmap>(start, {mapped});
+  Allocation *result = allocation.get();
+  allocations[result->begin] = std::move(allocation);
+  return result;
+}
+
+bool Memory::free(uintptr_t address) {
+  lastFound = nullptr;
+  return allocations.erase(address) > 0;
+}
+
+Allocation *Memory::find(uintptr_t address, size_t bytes) {
+  auto holds = [&](const Allocation &a) {
+    return address >= a.begin && bytes <= a.bytes &&
+           address - a.begin <= a.bytes - bytes;
+  };
+  if (lastFound && holds(*lastFound))
+    return lastFound;
+  auto next = allocations.upper_bound(address);
+  if (next == allocations.begin())
+    return nullptr;
+  Allocation *allocation = std::prev(next)->second.get();
+  if (!holds(*allocation))
+    return nullptr;
+  return lastFound = allocation;
+}
+
+size_t Memory::usedBytes(int device) const {
+  size_t sum = 0;
+  for (const auto &[begin, allocation] : allocations)
+    sum += allocation->device == device ? allocation->bytes : 0;
+  return sum;
+}
+
+uint32_t Memory::nameNumber(const std::string &name) {
+  auto [found, isNew] = numbers.emplace(name, uint32_t(names.size()));
+  if (isNew)
+    names.push_back(name);
+  return found->second;
+}
+
+void Memory::begin(const std::string &name, uint32_t stream,
+                   const Clock &operationClock) {
+  current = {stream, operationClock.at(stream), nameNumber(name)};
+  clock = &operationClock;
+}
+
+void Memory::reportOutside(uintptr_t address, size_t bytes, bool isWrite) {
+  if (!problem.empty())
+    return;
+  std::string place = "far from any allocation";
+  auto next = allocations.upper_bound(address);
+  if (next != allocations.begin()) {
+    const Allocation &before = *std::prev(next)->second;
+    place = "at byte " + std::to_string(address - before.begin) +
+            " of allocation " + std::to_string(before.number) + ", which has " +
+            std::to_string(before.bytes);
+  }
+  problem = "simulated device: " + names[current.name] + " on stream " +
+            std::to_string(current.stream) +
+            (isWrite ? " writes " : " reads ") + std::to_string(bytes) +
+            " bytes outside of any allocation, " + place;
+}
+
+Memory::LoggedPage &Memory::loggedPage(Allocation &allocation, size_t page) {
+  uint32_t &index = allocation.logged[page];
+  if (index == 0) {
+    if (loggedCount == loggedPages.size())
+      loggedPages.push_back(std::make_unique<LoggedPage>());
+    LoggedPage &fresh = *loggedPages[loggedCount++];
+    fresh = {};
+    fresh.allocation = &allocation;
+    fresh.page = page;
+    index = uint32_t(loggedCount);
+  }
+  return *loggedPages[index - 1];
+}
+
+bool Memory::log(uintptr_t address, size_t bytes, bool isWrite) {
+  Allocation *allocation = find(address, bytes);
+  if (!allocation) {
+    reportOutside(address, bytes, isWrite);
+    return false;
+  }
+  size_t offset = address - allocation->begin, end = offset + bytes;
+  while (offset < end) {
+    LoggedPage &page = loggedPage(*allocation, offset / pageBytes);
+    uint64_t *bits = isWrite ? page.written : page.read;
+    size_t stop = std::min(end, (offset / pageBytes + 1) * pageBytes);
+    while (offset < stop) {
+      size_t bit = offset % 64,
+             count = std::min<size_t>(64 - bit, stop - offset);
+      uint64_t ones = count == 64 ? ~uint64_t(0) : (uint64_t(1) << count) - 1;
+      bits[offset % pageBytes / 64] |= ones << bit;
+      offset += count;
+    }
+  }
+  return true;
+}
+
+void Memory::useBits(const LoggedPage &page, const uint64_t *bits,
+                     bool isWrite) {
+  auto isSet = [&](uint32_t i) { return bits[i / 64] >> (i % 64) & 1; };
+  for (uint32_t i = 0; i < pageBytes;) {
+    if (i % 64 == 0 && bits[i / 64] == 0) {
+      i += 64;
+      continue;
+    }
+    if (!isSet(i)) {
+      ++i;
+      continue;
+    }
+    uint32_t begin = i;
+    while (i < pageBytes && isSet(i))
+      i += i % 64 == 0 && bits[i / 64] == ~uint64_t(0) ? 64 : 1;
+    useInPage(*page.allocation, page.page, begin, i, isWrite);
+  }
+}
+
+void Memory::endLog() {
+  for (size_t i = 0; i < loggedCount; ++i) {
+    LoggedPage &page = *loggedPages[i];
+    page.allocation->logged[page.page] = 0;
+    useBits(page, page.read, false);
+    useBits(page, page.written, true);
+  }
+  loggedCount = 0;
+}
+
+bool Memory::use(const Range &range, bool isWrite) {
+  if (range.bytes == 0)
+    return true;
+  Allocation *allocation = find(range.begin, range.bytes);
+  if (!allocation) {
+    reportOutside(range.begin, range.bytes, isWrite);
+    return false;
+  }
+  size_t offset = range.begin - allocation->begin, end = offset + range.bytes;
+  while (offset < end) {
+    size_t page = offset / pageBytes;
+    size_t stop = std::min(end, (page + 1) * pageBytes);
+    useInPage(*allocation, page, uint32_t(offset % pageBytes),
+              uint32_t(stop - page * pageBytes), isWrite);
+    offset = stop;
+  }
+  return true;
+}
+
+void Memory::report(const Allocation &allocation, size_t offset,
+                    const User &other, bool otherWrites, bool isWrite) {
+  if (!problem.empty())
+    return;
+  auto text = [&](const User &user, bool writes) {
+    return names[user.name] + " on stream " + std::to_string(user.stream) +
+           (writes ? " writes" : " reads");
+  };
+  problem = "simulated device: race: " + text(other, otherWrites) + " and " +
+            text(current, isWrite) + " byte " + std::to_string(offset) +
+            " of allocation " + std::to_string(allocation.number) +
+            ", with no order between them";
+}
+
+void Memory::check(const Segment &segment, const Allocation &allocation,
+                   size_t page, uint32_t begin, bool isWrite) {
+  size_t offset = page * pageBytes + std::max(begin, segment.begin);
+  if (segment.writer.time > clock->at(segment.writer.stream))
+    report(allocation, offset, segment.writer, true, isWrite);
+  if (isWrite)
+    for (const User &reader : segment.readers)
+      if (reader.time > clock->at(reader.stream))
+        report(allocation, offset, reader, false, true);
+}
+
+/// Splits what overlaps, and lets the part in the middle be used by the current
+/// operation.
+void Memory::useInPage(Allocation &allocation, size_t page, uint32_t begin,
+                       uint32_t end, bool isWrite) {
+  std::vector<Segment> &segments = allocation.pages[page];
+  std::vector<Segment> result;
+  result.reserve(segments.size() + 2);
+  auto add = [&](Segment segment) {
+    if (segment.begin >= segment.end)
+      return;
+    if (!result.empty() && result.back().end == segment.begin &&
+        result.back().writer == segment.writer &&
+        result.back().readers == segment.readers)
+      result.back().end = segment.end;
+    else
+      result.push_back(std::move(segment));
+  };
+  auto addUsed = [&](uint32_t from, uint32_t to, const Segment *before) {
+    Segment used{from, to, {}, {}};
+    if (isWrite) {
+      used.writer = current;
+    } else {
+      if (before) {
+        used.writer = before->writer;
+        used.readers = before->readers;
+      }
+      auto mine = std::find_if(
+          used.readers.begin(), used.readers.end(),
+          [&](const User &user) { return user.stream == current.stream; });
+      if (mine == used.readers.end())
+        used.readers.push_back(current);
+      else
+        *mine = current;
+    }
+    add(std::move(used));
+  };
+  uint32_t next = begin;
+  for (const Segment &segment : segments) {
+    if (segment.end <= begin || segment.begin >= end) {
+      if (segment.begin >= end && next < end)
+        addUsed(next, end, nullptr), next = end;
+      add(segment);
+      continue;
+    }
+    check(segment, allocation, page, begin, isWrite);
+    Segment left = segment, right = segment;
+    left.end = std::min(segment.end, begin);
+    right.begin = std::max(segment.begin, end);
+    add(left);
+    if (next < segment.begin)
+      addUsed(next, segment.begin, nullptr);
+    uint32_t from = std::max(segment.begin, begin);
+    uint32_t to = std::min(segment.end, end);
+    addUsed(from, to, &segment);
+    next = to;
+    if (right.begin < right.end && next < end)
+      next = end;
+    add(right);
+  }
+  if (next < end)
+    addUsed(next, end, nullptr);
+  segments.swap(result);
+}

@@ -1,0 +1,142 @@
+//===- Memory.h - memory of a simulated device, and who used it -*- C++ -*-===//
+//
+// Of every byte it is known which operation wrote it last, and which have read
+// it since. An operation is a point of its stream's time; clocks say what it
+// comes behind:
+//
+//   stream 1    1 ── 2 ── record ── 3            clock of 3: {3}
+//                            │
+//   stream 2    1 ────────── wait ── 2           clock of 2: {2, 2}
+//
+// An operation that uses a byte must come behind the last writer and, if it
+// writes, behind all readers. The two that do not are a race, whatever order
+// they happened to run in.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MT_RUNTIME_SIMULATED_MEMORY_H
+#define MT_RUNTIME_SIMULATED_MEMORY_H
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mt::simulated {
+
+/// How far each stream has come, by their numbers.
+class Clock {
+public:
+  uint32_t at(size_t stream) const {
+    return stream < times.size() ? times[stream] : 0;
+  }
+  uint32_t advance(size_t stream) {
+    if (stream >= times.size())
+      times.resize(stream + 1);
+    return ++times[stream];
+  }
+  /// Comes behind what `other` comes behind too.
+  void join(const Clock &other);
+
+private:
+  std::vector<uint32_t> times;
+};
+
+/// One operation as memory remembers it.
+struct User {
+  uint32_t stream = 0;
+  /// 0: nobody.
+  uint32_t time = 0;
+  uint32_t name = 0;
+
+  bool operator==(const User &other) const {
+    return stream == other.stream && time == other.time && name == other.name;
+  }
+};
+
+/// Bytes of a page that have been used alike.
+struct Segment {
+  uint32_t begin, end;
+  User writer;
+  std::vector<User> readers;
+};
+
+constexpr size_t pageBytes = 4096;
+
+struct Allocation {
+  uintptr_t begin;
+  size_t bytes;
+  int device;
+  /// Counted from 0, in the order in which memory was asked for.
+  size_t number;
+  std::vector<std::vector<Segment>> pages;
+  /// Index into an operation's log, and 1 more; 0: not in there.
+  std::vector<uint32_t> logged;
+  struct Unmap {
+    size_t bytes;
+    void operator()(void *memory) const;
+  };
+  std::unique_ptr<void, Unmap> memory;
+};
+
+struct Range {
+  uintptr_t begin;
+  size_t bytes;
+};
+
+class Memory {
+public:
+  /// Filled with bytes that no program should read. Null: the system has none.
+  Allocation *allocate(size_t bytes, int device);
+  bool free(uintptr_t address);
+  /// The allocation that holds all of the range; null: none does.
+  Allocation *find(uintptr_t address, size_t bytes);
+  size_t usedBytes(int device) const;
+
+  /// Begins an operation: its name and what it comes behind, itself included.
+  void begin(const std::string &name, uint32_t stream, const Clock &clock);
+  /// Notes a use by a thread of a kernel. False: of memory that is not there.
+  bool log(uintptr_t address, size_t bytes, bool isWrite);
+  /// Checks what has been logged.
+  void endLog();
+  /// Notes and checks a use of a range as a whole.
+  bool use(const Range &range, bool isWrite);
+
+  /// What was found first; empty: nothing is wrong.
+  std::string problem;
+
+private:
+  struct LoggedPage {
+    Allocation *allocation;
+    size_t page;
+    uint64_t read[pageBytes / 64], written[pageBytes / 64];
+  };
+
+  void useInPage(Allocation &allocation, size_t page, uint32_t begin,
+                 uint32_t end, bool isWrite);
+  void check(const Segment &segment, const Allocation &allocation, size_t page,
+             uint32_t begin, bool isWrite);
+  void report(const Allocation &allocation, size_t offset, const User &other,
+              bool otherWrites, bool isWrite);
+  void useBits(const LoggedPage &page, const uint64_t *bits, bool isWrite);
+  void reportOutside(uintptr_t address, size_t bytes, bool isWrite);
+  LoggedPage &loggedPage(Allocation &allocation, size_t page);
+  uint32_t nameNumber(const std::string &name);
+
+  std::map<uintptr_t, std::unique_ptr<Allocation>> allocations;
+  size_t allocationCount = 0;
+  std::vector<std::string> names;
+  std::map<std::string, uint32_t> numbers;
+  /// The operation that runs.
+  User current;
+  const Clock *clock = nullptr;
+  Allocation *lastFound = nullptr;
+  std::vector<std::unique_ptr<LoggedPage>> loggedPages;
+  size_t loggedCount = 0;
+};
+
+} // namespace mt::simulated
+
+#endif // MT_RUNTIME_SIMULATED_MEMORY_H

@@ -1,0 +1,172 @@
+//===- Simulator.h - devices made of host memory ----------------*- C++ -*-===//
+//
+// What is queued on a stream runs when somebody waits for it, or by chance, and
+// in any order that streams, events and collectives allow:
+//
+//   stream 1   copy | kernel | record e | kernel
+//   stream 2   wait e | all_reduce | memset          one of the heads that may
+//   stream 3   all_reduce | copy                     run is drawn, and runs
+//   whole
+//
+// A captured graph is a list of the same operations on streams of its own,
+// which a launch queues there anew. So there is one kind of order, and one
+// check of races (Memory.h), for all of it.
+//
+// The environment is read by cuInit, which begins anew where no context is
+// left:
+//
+//   MT_SIMULATED_DEVICES     number of devices (16)
+//   MT_SIMULATED_MEMORY      bytes of each (2 GiB)
+//   MT_SIMULATED_SEED        of the order (0)
+//   MT_SIMULATED_DROP_WAIT   this wait for an event, counted from 0, is none
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MT_RUNTIME_SIMULATED_SIMULATOR_H
+#define MT_RUNTIME_SIMULATED_SIMULATOR_H
+
+#include "../cuda/Types.h"
+#include "Memory.h"
+#include "mt/device.h"
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <set>
+
+namespace mt::simulated {
+
+using namespace mt::runtime::cuda;
+
+struct Capture;
+struct NcclWork;
+
+/// One call of cuEventRecord.
+struct Recording {
+  bool isDone = false;
+  Clock clock;
+  /// Null: not captured.
+  Capture *capture = nullptr;
+};
+
+struct Operation {
+  enum Kind { Work, Record, Wait, Nccl } kind = Work;
+  std::string name;
+  /// What it uses as a whole, and what it does.
+  std::vector<Range> reads, writes;
+  std::function<void()> run;
+  std::shared_ptr<Recording> recording;
+  std::shared_ptr<NcclWork> nccl;
+  /// What the host knew to be over when it was queued.
+  Clock host;
+};
+
+struct Stream {
+  uint32_t number = 0;
+  std::deque<Operation> queue;
+  Clock clock;
+  Capture *capture = nullptr;
+};
+
+struct Event {
+  std::shared_ptr<Recording> last;
+};
+
+struct Graph {
+  struct Node {
+    size_t lane;
+    Operation operation;
+  };
+  std::vector<Node> nodes;
+  size_t lanes = 0;
+};
+
+/// A graph under construction. Its first lane is the stream that began.
+struct Capture {
+  Graph graph;
+  std::vector<Stream *> lanes;
+  /// What each lane comes behind, to find streams that do not come back.
+  std::vector<Clock> clocks;
+
+  size_t laneOf(const Stream *stream) const;
+};
+
+struct GraphInstance {
+  Graph graph;
+  std::vector<std::unique_ptr<Stream>> lanes;
+};
+
+struct Function {
+  std::string name;
+  mt_twin twin;
+};
+
+struct Module {
+  std::map<std::string, Function> functions;
+};
+
+class Simulator {
+public:
+  using Lock = std::unique_lock<std::mutex>;
+
+  void initialize();
+  /// Queues an operation, or adds it to the graph that the stream captures.
+  void enqueue(Stream &stream, Operation operation);
+  void record(Event &event, Stream &stream);
+  CUresult wait(Stream &stream, const Event &event);
+  /// Runs operations until `isOver`.
+  void runUntil(Lock &lock, const std::function<bool()> &isOver);
+  /// Runs some operations, or none.
+  void runSome(int most);
+  /// The host has seen that all before `clock` is over.
+  void joinHost(const Clock &clock) { host.join(clock); }
+
+  CUresult beginCapture(Stream &stream);
+  CUresult endCapture(Stream &stream, Graph *&graph);
+  std::unique_ptr<GraphInstance> instantiate(const Graph &graph);
+  void launch(GraphInstance &instance, Stream &stream);
+
+  void runKernel(const Function &function, std::vector<uint64_t> arguments,
+                 int64_t blocks, int64_t threads, size_t sharedBytes);
+
+  std::unique_ptr<Stream> makeStream();
+  void forget(Stream *stream) { streams.erase(stream); }
+  void fail(const std::string &text);
+  bool hasFailed() const { return !memory.problem.empty(); }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  Memory memory;
+  int devices = 0;
+  size_t memoryBytes = 0;
+  int64_t contexts = 0;
+  std::mt19937_64 random;
+  std::set<Stream *> streams;
+
+private:
+  void push(Stream &stream, Operation operation);
+  bool mayRun(const Stream &stream) const;
+  bool runOne();
+  void execute(Stream &stream);
+  void executeNccl(const std::shared_ptr<NcclWork> &work);
+  /// Lets memory see an operation, before it runs.
+  bool use(const Operation &operation, Stream &stream);
+
+  Clock host;
+  uint32_t streamCount = 0;
+  int64_t waitCount = 0, droppedWait = -1;
+  std::vector<char> shared;
+};
+
+Simulator &simulator();
+
+inline Stream &streamOf(CUstream stream) {
+  return *reinterpret_cast<Stream *>(stream);
+}
+
+} // namespace mt::simulated
+
+#endif // MT_RUNTIME_SIMULATED_SIMULATOR_H
