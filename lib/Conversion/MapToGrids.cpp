@@ -35,6 +35,8 @@ static constexpr int64_t maxWarpPoints = 1024, warpsOfBlock = 4;
 /// Threads of a block, and of one whose rows are long.
 static constexpr int64_t blockThreads = 256, longBlockThreads = 512;
 static constexpr int64_t longRow = 16384;
+/// Threads of a block that computes tiles of products.
+static constexpr int64_t tileThreads = 128;
 /// Turns that a thread of a large op takes.
 static constexpr int64_t turns = 4;
 
@@ -62,7 +64,7 @@ static std::optional<int64_t> getPlainPoints(scf::ForallOp op) {
 static Grid chooseGrid(scf::ForallOp op, int64_t tasks) {
   std::optional<int64_t> points = getPlainPoints(op);
   if (!points)
-    return {tasks, blockThreads};
+    return {tasks, tileThreads};
   if (*points <= maxWarpPoints)
     return {tasks, warpSize, std::min(tasks, warpsOfBlock)};
   return {tasks, *points > longRow ? longBlockThreads : blockThreads};
@@ -80,20 +82,18 @@ static LogicalResult mapForall(scf::ForallOp op, gpu::GPUModuleOp device) {
   return function.finish();
 }
 
-/// An op that is a task a point.
-static LogicalResult mapRowSums(linalg::LinalgOp op, const ThreadPlan &plan,
+/// An op that sums rows: a task a row.
+static LogicalResult mapRowSums(linalg::LinalgOp op, ThreadPlan plan,
                                 gpu::GPUModuleOp device) {
   bool isShort = countPoints(op) / plan.points <= maxWarpPoints;
   Grid grid{plan.points, isShort ? warpSize : blockThreads};
   if (isShort)
     grid.teams = std::min(grid.tasks, warpsOfBlock);
+  plan.group = grid.teamSize;
   GridFunction function(op, grid, device);
-  ImplicitLocOpBuilder &b = function.getBuilder();
-  Value first = function.getTask();
-  Value end =
-      arith::AddIOp::create(b, first, arith::ConstantIndexOp::create(b, 1));
-  buildThreadLoops(b, op, plan, function.getTeam(), function.getMapping(),
-                   PointRange{first, end});
+  Value row = function.getTask();
+  buildThreadLoops(function.getBuilder(), op, plan, function.getTeam(),
+                   function.getMapping(), PointRange{row, row});
   return function.finish();
 }
 
@@ -121,9 +121,9 @@ static LogicalResult mapPoints(linalg::LinalgOp op, const ThreadPlan &plan,
 }
 
 static LogicalResult mapLinalg(linalg::LinalgOp op, gpu::GPUModuleOp device) {
-  ThreadPlan plan(op, std::numeric_limits<int64_t>::max());
-  return plan.isTeamReduction ? mapRowSums(op, plan, device)
-                              : mapPoints(op, plan, device);
+  ThreadPlan plan(op, blockThreads);
+  return plan.sumsRows ? mapRowSums(op, plan, device)
+                       : mapPoints(op, plan, device);
 }
 
 static LogicalResult mapOther(Operation &op, gpu::GPUModuleOp device) {

@@ -108,22 +108,22 @@ static Value shuffle(ImplicitLocOpBuilder &b, Value x, int32_t distance) {
   return arith::BitcastOp::create(b, type, arith::OrIOp::create(b, low, high));
 }
 
-Value Team::combineInWarp(ImplicitLocOpBuilder &b, Value partial,
-                          const Combiner &combiner) const {
-  for (int32_t distance = warpSize / 2; distance > 0; distance /= 2)
-    partial = combiner.join(b, partial, shuffle(b, partial, distance));
-  return partial;
-}
-
 SmallVector<Value> Team::combine(ImplicitLocOpBuilder &b,
                                  ArrayRef<Value> partials,
-                                 ArrayRef<Combiner> combiners) const {
-  SmallVector<Value> results;
-  for (auto [partial, combiner] : llvm::zip_equal(partials, combiners))
-    results.push_back(combineInWarp(b, partial, combiner));
-  if (isWarp())
-    return results;
+                                 ArrayRef<Combiner> combiners,
+                                 int64_t group) const {
+  SmallVector<Value> results(partials);
+  for (auto [result, combiner] : llvm::zip_equal(results, combiners))
+    for (int32_t distance = std::min(group, warpSize) / 2; distance > 0;
+         distance /= 2)
+      result = combiner.join(b, result, shuffle(b, result, distance));
+  return group <= warpSize ? results : combineWarps(b, results, combiners);
+}
 
+SmallVector<Value> Team::combineWarps(ImplicitLocOpBuilder &b,
+                                      ArrayRef<Value> partials,
+                                      ArrayRef<Combiner> combiners) const {
+  SmallVector<Value> results(partials);
   // One slot a warp and result; those of the last combination have been read.
   int64_t warps = size / warpSize;
   Value constant = arith::ConstantIndexOp::create(b, warpSize);

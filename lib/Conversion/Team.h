@@ -47,18 +47,21 @@ public:
   /// What was written before is seen by all behind it.
   void synchronize(mlir::ImplicitLocOpBuilder &b) const;
 
-  /// The partial results of all threads as one, in every thread, in an order
-  /// that does not change.
+  /// The partial results of `group` neighbouring threads, a power of two up to
+  /// a warp or the whole team, as one, in each of them, in an order that does
+  /// not change. All threads of the team call it.
   llvm::SmallVector<mlir::Value>
   combine(mlir::ImplicitLocOpBuilder &b, llvm::ArrayRef<mlir::Value> partials,
-          llvm::ArrayRef<Combiner> combiners) const;
+          llvm::ArrayRef<Combiner> combiners, int64_t group) const;
 
   /// Shared memory that a team of `size` needs to combine results.
   static int64_t getExchangeBytes(int64_t size);
 
 private:
-  mlir::Value combineInWarp(mlir::ImplicitLocOpBuilder &b, mlir::Value partial,
-                            const Combiner &combiner) const;
+  llvm::SmallVector<mlir::Value>
+  combineWarps(mlir::ImplicitLocOpBuilder &b,
+               llvm::ArrayRef<mlir::Value> partials,
+               llvm::ArrayRef<Combiner> combiners) const;
 
   int64_t size;
   mlir::Value lane, exchange;

@@ -15,7 +15,7 @@ using namespace mt;
 /// What one access of a thread moves at most, and how buffers are aligned.
 static constexpr int64_t accessBytes = 16;
 /// A row of fewer elements is summed by one thread.
-static constexpr int64_t minTeamReduction = 32;
+static constexpr int64_t minRow = 32;
 
 //===----------------------------------------------------------------------===//
 // Alignment
@@ -126,17 +126,24 @@ ThreadPlan::ThreadPlan(linalg::LinalgOp op, int64_t teamSize) {
     points *= sizes[dim];
   for (unsigned dim : reductionDims)
     sums *= sizes[dim];
-  bool sumsRow =
-      !reductionDims.empty() && reductionDims.back() + 1 == sizes.size();
-  isTeamReduction = sumsRow && points < teamSize && sums >= minTeamReduction &&
-                    canCombine(op);
-  ArrayRef<unsigned> dims = isTeamReduction ? reductionDims : parallelDims;
+  sumsRows = !reductionDims.empty() &&
+             reductionDims.back() + 1 == sizes.size() && sums >= minRow &&
+             canCombine(op);
+  ArrayRef<unsigned> dims = sumsRows ? reductionDims : parallelDims;
   if (dims.empty())
     return;
   vectorDim = dims.back();
   width = chooseWidth(op, vectorDim);
-  if (!isTeamReduction)
+  if (!sumsRows) {
     points /= width;
+    return;
+  }
+  group = teamSize;
+  if (points == 1)
+    return;
+  int64_t most = std::min(
+      {warpSize, std::max<int64_t>(1, teamSize / points), sums / width});
+  group = int64_t(llvm::bit_floor(uint64_t(most)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -180,8 +187,9 @@ private:
   SmallVector<Value> buildBodies(ValueRange outputs);
   SmallVector<Value> buildBody(int64_t element, ArrayRef<Value> arguments);
   void buildPoint();
-  void buildTeamPoint();
-  SmallVector<Value> buildPartials(ArrayRef<Combiner> combiners);
+  void buildRow(Value lane, Value stores);
+  void buildRows();
+  SmallVector<Value> buildPartials(Value lane, ArrayRef<Combiner> combiners);
 
   ImplicitLocOpBuilder &b;
   linalg::LinalgOp op;
@@ -354,7 +362,7 @@ SmallVector<Value> LoopBuilder::buildBodies(ValueRange outputs) {
     inputs.push_back(load(operand));
   int64_t numOutputs = op.getNumDpsInits();
   SmallVector<Value> next(outputs);
-  bool sums = plan.isTeamReduction;
+  bool sums = plan.sumsRows;
   for (int64_t element = 0; element < plan.width; ++element) {
     SmallVector<Value> arguments;
     for (ArrayRef<Value> values : inputs)
@@ -406,33 +414,33 @@ void LoopBuilder::buildPoint() {
   }));
 }
 
-/// What this thread sums up of a point.
-SmallVector<Value> LoopBuilder::buildPartials(ArrayRef<Combiner> combiners) {
+/// What this thread, number `lane` of its group, sums up of a row.
+SmallVector<Value> LoopBuilder::buildPartials(Value lane,
+                                              ArrayRef<Combiner> combiners) {
   SmallVector<Value> neutral;
   for (const Combiner &combiner : combiners)
     neutral.push_back(arith::ConstantOp::create(b, combiner.neutral));
   int64_t count = 1;
   for (unsigned dim : plan.reductionDims)
     count *= getCount(dim);
-  return buildLoop(team.getLane(), constant(count), team.getSize(), neutral,
+  return buildLoop(lane, constant(count), plan.group, neutral,
                    [&](Value number, ValueRange carried) {
                      setIndices(plan.reductionDims, number);
                      return buildBodies(carried);
                    });
 }
 
-/// A point by all threads of the team.
-void LoopBuilder::buildTeamPoint() {
+/// The row at hand by the threads of a group; the one for which `stores` holds
+/// writes what they found.
+void LoopBuilder::buildRow(Value lane, Value stores) {
   SmallVector<Combiner> combiners;
   Operation *yield = op.getBlock()->getTerminator();
   for (auto [value, accumulator] :
        llvm::zip_equal(yield->getOperands(), op.getRegionOutputArgs()))
     combiners.push_back(*findCombiner(value, accumulator));
   SmallVector<Value> sums =
-      team.combine(b, buildPartials(combiners), combiners);
-  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
-                                        team.getLane(), constant(0));
-  auto choice = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
+      team.combine(b, buildPartials(lane, combiners), combiners, plan.group);
+  auto choice = scf::IfOp::create(b, stores, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(choice.thenBlock());
   for (auto [operand, sum, combiner] :
@@ -446,20 +454,43 @@ void LoopBuilder::buildTeamPoint() {
   }
 }
 
-void LoopBuilder::build(std::optional<PointRange> range) {
-  if (plan.isTeamReduction) {
-    Value first = range ? range->first : constant(0);
-    Value end = range ? range->end : constant(plan.points);
-    if (!range && plan.points == 1) {
-      setIndices(plan.parallelDims, first);
-      return buildTeamPoint();
+/// All rows, as many at a time as the team has groups. In the last turn some
+/// groups may have none: they take the last row again, because threads of a
+/// warp combine what they have together, and do not store it.
+void LoopBuilder::buildRows() {
+  int64_t groups = team.getSize() / plan.group;
+  Value size = constant(plan.group);
+  Value groupNumber = arith::DivUIOp::create(b, team.getLane(), size);
+  Value lane = arith::RemUIOp::create(b, team.getLane(), size);
+  Value isFirst =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, constant(0));
+  auto buildAt = [&](Value first, ValueRange) {
+    Value row = arith::AddIOp::create(b, first, groupNumber);
+    Value stores = isFirst;
+    if (plan.points % groups != 0) {
+      Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, row,
+                                            constant(plan.points));
+      stores = arith::AndIOp::create(b, isFirst, isThere);
+      row = arith::MinUIOp::create(b, row, constant(plan.points - 1));
     }
-    buildLoop(first, end, 1, {}, [&](Value point, ValueRange) {
-      setIndices(plan.parallelDims, point);
-      buildTeamPoint();
-      return SmallVector<Value>();
-    });
-    return;
+    setIndices(plan.parallelDims, row);
+    buildRow(lane, stores);
+    return SmallVector<Value>();
+  };
+  if (plan.points <= groups)
+    buildAt(constant(0), {});
+  else
+    buildLoop(constant(0), constant(plan.points), groups, {}, buildAt);
+}
+
+void LoopBuilder::build(std::optional<PointRange> range) {
+  if (plan.sumsRows && !range)
+    return buildRows();
+  if (plan.sumsRows) {
+    Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                          team.getLane(), constant(0));
+    setIndices(plan.parallelDims, range->first);
+    return buildRow(team.getLane(), isFirst);
   }
   Value first = team.getLane(),
         end = range ? range->end : constant(plan.points);

@@ -4,8 +4,9 @@
 // warp touches memory in one piece, 16 bytes a thread where that is possible:
 //
 //   parallel dims    for (p = lane; p < points; p += threads) body(p)
-//   a row summed     partial = 0; for (k = lane; ...) partial += body(k);
-//                    all partials of the team are combined
+//   rows summed      a group of threads a row: partial = 0;
+//                    for (k = lane; ...) partial += body(k); all partials of
+//                    the group are combined
 //   else sums        each thread takes points, and sums by itself
 //
 //===----------------------------------------------------------------------===//
@@ -22,10 +23,12 @@ namespace mt {
 
 /// How an op of static shape is shared by threads.
 struct ThreadPlan {
-  explicit ThreadPlan(mlir::linalg::LinalgOp op, int64_t teamSize);
+  ThreadPlan(mlir::linalg::LinalgOp op, int64_t teamSize);
 
-  /// Whether a team sums each point together.
-  bool isTeamReduction = false;
+  /// Whether the op sums rows, which groups of threads do together.
+  bool sumsRows = false;
+  /// Threads of a group: a power of two up to a warp, or the whole team.
+  int64_t group = 1;
   /// Neighbouring points along `vectorDim` that one thread takes at once.
   int64_t width = 1;
   unsigned vectorDim = 0;
@@ -34,7 +37,8 @@ struct ThreadPlan {
   int64_t points = 1;
 };
 
-/// A stretch of an op's points, for teams that share an op.
+/// A stretch of an op's points, for teams that share an op; where it sums rows,
+/// the row `first`.
 struct PointRange {
   mlir::Value first, end;
 };
