@@ -10,7 +10,7 @@
 using namespace mt::simulated;
 
 /// More is left as the system gives it.
-static constexpr size_t mostFilledBytes = size_t(64) << 20;
+static constexpr size_t mostFilledBytes = size_t(16) << 20;
 
 void Clock::join(const Clock &other) {
   if (times.size() < other.times.size())

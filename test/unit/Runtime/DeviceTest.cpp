@@ -176,15 +176,17 @@ TEST_F(DeviceTest, SaysThatNoImageFits) {
 }
 
 TEST_F(DeviceTest, EndsWhereARankFails) {
-  EXPECT_EQ(messageOf("device2-fails"),
+  std::string message = messageOf("device2-fails");
+  EXPECT_EQ(message,
             options.step +
                 ": rank 0: expected entry update to return 0, found 7");
 }
 
 TEST_F(DeviceTest, EndsWhereARankStaysAway) {
   options.timeoutSeconds = 0.3;
+  std::string message = messageOf("device2-stuck");
   EXPECT_EQ(
-      messageOf("device2-stuck"),
+      message,
       options.step +
           ": rank 0: expected the device to finish its work within 0.3 "
           "s, found it waiting: a rank may not have come to a collective");
