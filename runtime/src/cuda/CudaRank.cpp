@@ -258,6 +258,11 @@ CudaRank::makeCommunicator(Communicator &backend) {
       makeDeviceCommunicator(job, libraries.nccl.get(), streams, backend);
   communicator = made.get();
   streams.watch = [this](double seconds) { communicator->watch(seconds); };
+  communicator->atEnd = [this] {
+    graphs.clear();
+    streams.watch = nullptr;
+    communicator = nullptr;
+  };
   return made;
 }
 

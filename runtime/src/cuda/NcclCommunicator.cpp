@@ -124,6 +124,7 @@ NcclCommunicator::NcclCommunicator(const Nccl &nccl, Streams &streams,
 }
 
 NcclCommunicator::~NcclCommunicator() {
+  end();
   if (isAborted || hasEnded()) {
     abort();
     return;
