@@ -123,6 +123,23 @@ TEST_F(SimulatedDevice, ReplaysGraphsInTheirOrder) {
   }
 }
 
+TEST_F(SimulatedDevice, FinishesGraphsThatAreGone) {
+  Program program;
+  const Driver &driver = program.driver;
+  CUstream stream = program.streams.compute();
+  MT_CHECK(driver, StreamBeginCapture, stream,
+           CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  program.queue();
+  CUgraph graph = nullptr;
+  MT_CHECK(driver, StreamEndCapture, stream, &graph);
+  CUgraphExec instance = nullptr;
+  MT_CHECK(driver, GraphInstantiate, &instance, graph, 0);
+  MT_CHECK(driver, GraphLaunch, instance, stream);
+  driver.GraphExecDestroy(instance);
+  driver.GraphDestroy(graph);
+  EXPECT_EQ(program.results(), expected);
+}
+
 TEST_F(SimulatedDevice, FindsWaitsThatAreMissingInGraphs) {
   for (int wait = 1; wait < 4; ++wait) {
     environment.set("MT_SIMULATED_DROP_WAIT", std::to_string(wait));
