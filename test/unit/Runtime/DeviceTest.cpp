@@ -5,6 +5,8 @@
 #include "cuda/Images.h"
 #include "mt/runtime.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <sstream>
 
 using namespace mt::runtime;
@@ -240,6 +242,19 @@ TEST_F(DeviceTest, EveryWaitBetweenStreamsMatters) {
         EXPECT_EQ(message, "");
     }
   }
+}
+
+// The library beside the runtime, without a word in the environment.
+TEST_F(DeviceTest, IsSimulatedOnDemand) {
+  std::string log = folder.path("log.jsonl");
+  std::string command = "env -u MT_CUDA_DRIVER -u MT_CUBLASLT -u MT_NCCL "
+                        "ASAN_OPTIONS=detect_leaks=0 " MT_RUN " " MT_FAKE_STEPS
+                        "/device2.so --data " +
+                        options.data[0] + " --steps 3 --log " + log;
+  EXPECT_EQ(std::system((command + " --simulate-device >/dev/null").c_str()),
+            0);
+  std::string lines = folder.read("log.jsonl");
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 3);
 }
 
 TEST_F(DeviceTest, RefusesWhatMeasuresTheHost) {
