@@ -67,7 +67,10 @@ Json describeOptions(const JobOptions &options) {
           {"--trace", options.trace},
           {"--collectives", options.collectives},
           {"--check-memory", options.checkMemory},
-          {"--network", describeNetwork(options.network)}};
+          {"--network", describeNetwork(options.network)},
+          {"--simulate-device", options.simulateDevice},
+          {"--no-graph", !options.usesGraphs},
+          {"--tf32", options.allowsTf32}};
 }
 
 /// A value without the quotes of a string.

@@ -83,7 +83,9 @@ private:
                             << ": ranks share them, and collectives pass "
                                "through the host"
                             << std::endl;
-    bool usesNccl = job.manifest.mesh.ranks() > 1 && !isShared;
+    // A simulated NCCL joins the ranks of one process.
+    bool isApart = isLaunched() && job.options.simulateDevice;
+    bool usesNccl = job.manifest.mesh.ranks() > 1 && !isShared && !isApart;
     if (!asked.empty())
       usesNccl = asked == "nccl";
     if (usesNccl)

@@ -138,6 +138,13 @@ const void *CudaRank::download(int64_t buffer) {
 
 void CudaRank::beginStep() {
   ++stepsBegun;
+  mustZero = true;
+}
+
+void CudaRank::zeroAccumulators() {
+  if (!mustZero)
+    return;
+  mustZero = false;
   // Accumulators that are neighbours are zeroed together.
   size_t count = manifest.buffers.size();
   for (size_t i = 0; i < count; ++i) {
@@ -173,15 +180,25 @@ void CudaRank::write(int64_t buffer, const std::function<void(void *)> &fill) {
 int32_t CudaRank::run(const Entry &entry, mt_entry function,
                       mt_context &rankContext) {
   rankContext.queue = this;
-  auto graph = graphs.find(entry.name);
-  if (graph == graphs.end()) {
-    if (stepsBegun < 2 || !mayCapture())
+  // With one microbatch all of a step is one graph, which its end launches.
+  bool isOneGraph = manifest.microbatches == 1;
+  bool isEnd = !isOneGraph || &entry == &manifest.update;
+  const std::string name = isOneGraph ? "step" : entry.name;
+  if (!graphs.count(name)) {
+    bool captures = stepsBegun > 1 && mayCapture();
+    if (!captures || !isOneGraph)
+      zeroAccumulators();
+    if (!captures)
       return call(entry, function, rankContext);
     if (int32_t result = capture(entry, function, rankContext))
       return result;
-    graph = graphs.find(entry.name);
+    if (isEnd)
+      graphs[name] = endCapture();
   }
-  MT_CHECK(driver, GraphLaunch, graph->second.get(), streams.compute());
+  if (!isOneGraph)
+    zeroAccumulators();
+  if (isEnd)
+    MT_CHECK(driver, GraphLaunch, graphs[name].get(), streams.compute());
   return 0;
 }
 
@@ -205,29 +222,43 @@ bool CudaRank::mayCapture() const {
          (!communicator || communicator->isQueued());
 }
 
+/// Adds what the entry queues to the graph, which it begins where there is
+/// none.
 int32_t CudaRank::capture(const Entry &entry, mt_entry function,
                           mt_context &rankContext) {
-  MT_CHECK(driver, StreamBeginCapture, streams.compute(),
-           CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-  int32_t result = 0;
-  std::exception_ptr thrown;
+  if (!isCapturing)
+    MT_CHECK(driver, StreamBeginCapture, streams.compute(),
+             CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  isCapturing = true;
+  int32_t result = 1;
   try {
+    zeroAccumulators();
     result = call(entry, function, rankContext);
   } catch (...) {
-    thrown = std::current_exception();
+    dropCapture();
+    throw;
   }
-  CUgraph graph = nullptr;
-  CUresult ended = driver.StreamEndCapture(streams.compute(), &graph);
-  Owned<CUgraph> guard(graph, driver.GraphDestroy);
-  if (thrown)
-    std::rethrow_exception(thrown);
   if (result != 0)
-    return result;
-  driver.check(ended, "StreamEndCapture");
+    dropCapture();
+  return result;
+}
+
+Owned<CUgraphExec> CudaRank::endCapture() {
+  isCapturing = false;
+  CUgraph graph = nullptr;
+  MT_CHECK(driver, StreamEndCapture, streams.compute(), &graph);
+  Owned<CUgraph> guard(graph, driver.GraphDestroy);
   CUgraphExec instance = nullptr;
   MT_CHECK(driver, GraphInstantiate, &instance, graph, 0);
-  graphs[entry.name] = {instance, driver.GraphExecDestroy};
-  return 0;
+  return {instance, driver.GraphExecDestroy};
+}
+
+/// Ends a graph that came to nothing: why has been said, or will be.
+void CudaRank::dropCapture() noexcept {
+  isCapturing = false;
+  CUgraph graph = nullptr;
+  if (driver.StreamEndCapture(streams.compute(), &graph) == CUDA_SUCCESS)
+    driver.GraphDestroy(graph);
 }
 
 void CudaRank::finish(const std::vector<int64_t> &buffers) {
@@ -258,6 +289,11 @@ CudaRank::makeCommunicator(Communicator &backend) {
       makeDeviceCommunicator(job, libraries.nccl.get(), streams, backend);
   communicator = made.get();
   streams.watch = [this](double seconds) { communicator->watch(seconds); };
+  communicator->atEnd = [this] {
+    graphs.clear();
+    streams.watch = nullptr;
+    communicator = nullptr;
+  };
   return made;
 }
 

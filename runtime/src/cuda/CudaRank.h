@@ -7,9 +7,10 @@
 //
 // A step: accumulators are zeroed, small buffers (hyperparameters, inputs) come
 // through pinned memory, the entries queue their work, and the end is waited
-// for once. The first step runs so; in the second, an entry's work is captured
-// as a graph, which is launched from then on: what an entry queues depends on
-// the contents of no buffer, and all addresses stay.
+// for once. The first step runs so; the second's work is captured as a graph,
+// or, where there are several microbatches, each entry's, and launched from
+// then on: what an entry queues depends on the contents of no buffer, and all
+// addresses stay.
 //
 //===----------------------------------------------------------------------===//
 
@@ -97,6 +98,9 @@ private:
   }
   int32_t call(const Entry &entry, mt_entry function, mt_context &context);
   int32_t capture(const Entry &entry, mt_entry function, mt_context &context);
+  Owned<CUgraphExec> endCapture();
+  void dropCapture() noexcept;
+  void zeroAccumulators();
   bool mayCapture() const;
 
   const Job &job;
@@ -114,10 +118,13 @@ private:
   std::vector<Function> functions;
   std::optional<Gemm> gemm;
   std::map<int64_t, Staging> staging;
-  /// Of the entries, by name.
+  /// Of the step, or of each entry, by name.
   std::map<std::string, Owned<CUgraphExec>> graphs;
   Owned<void *> results;
   int64_t stepsBegun = 0;
+  /// Whether the accumulators are to be zeroed before what comes next.
+  bool mustZero = false;
+  bool isCapturing = false;
   DeviceCommunicator *communicator = nullptr;
 };
 

@@ -63,6 +63,12 @@ void DeviceCommunicator::checkWaited(const std::string &place) const {
                   ", found none");
 }
 
+void DeviceCommunicator::end() {
+  if (atEnd)
+    atEnd();
+  atEnd = nullptr;
+}
+
 void DeviceCommunicator::watch(double) {
   if (hasEnded())
     throw JobEnded();

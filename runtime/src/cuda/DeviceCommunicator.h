@@ -21,6 +21,7 @@ namespace mt::runtime::cuda {
 class DeviceCommunicator : public ForwardingCommunicator {
 public:
   DeviceCommunicator(Streams &streams, Communicator &backend);
+  ~DeviceCommunicator() override { end(); }
 
   void run(const Collective &call) override;
   void start(const Collective &call) override;
@@ -33,11 +34,15 @@ public:
   void checkWaited(const std::string &place) const;
   /// Whether a call does nothing but to queue work.
   virtual bool isQueued() const = 0;
+  /// Called once, before this goes: NCCL waits for the end of all graphs that
+  /// hold its work.
+  std::function<void()> atEnd;
   /// Called while the rank waits for the device: throws where what it waits for
   /// does not come.
   virtual void watch(double seconds);
 
 protected:
+  void end();
   /// Queues the call on the communication stream.
   virtual void enqueue(const Collective &call) = 0;
   /// Queues the call of a group that is this rank alone.

@@ -8,8 +8,9 @@
 
 #include "DeviceCommunicator.h"
 
-#include <climits>
+#include <cstdio>
 #include <cstring>
+#include <iterator>
 
 using namespace mt::runtime;
 using namespace mt::runtime::cuda;
@@ -37,23 +38,30 @@ ncclRedOp_t operation(int32_t reduction) {
                                : ncclSum;
 }
 
-/// Gives all ranks what rank 0 has: the others add nothing.
-void broadcast(Communicator &communicator, ncclUniqueId &id) {
-  constexpr int64_t count = sizeof id / sizeof(int32_t);
-  int32_t words[count] = {};
-  if (communicator.rank() == 0)
-    std::memcpy(words, &id, sizeof id);
-  const void *inputs[] = {words};
-  void *outputs[] = {words};
+/// Reduces numbers over a group, on the host.
+void reduceOnHost(Communicator &communicator, int64_t group,
+                  mt_reduction reduction, int32_t *values, int64_t count) {
+  const void *inputs[] = {values};
+  void *outputs[] = {values};
   Collective call;
   call.kind = CollectiveKind::AllReduce;
   call.id = -1;
+  call.group = group;
   call.dtype = MT_I32;
+  call.reduction = reduction;
   call.tensors = 1;
   call.inputs = inputs;
   call.outputs = outputs;
   call.counts = &count;
   communicator.run(call);
+}
+
+/// Gives all ranks what rank 0 has: the others add nothing.
+void broadcast(Communicator &communicator, ncclUniqueId &id) {
+  int32_t words[sizeof id / sizeof(int32_t)] = {};
+  if (communicator.rank() == 0)
+    std::memcpy(words, &id, sizeof id);
+  reduceOnHost(communicator, worldGroup, MT_SUM, words, std::size(words));
   std::memcpy(&id, words, sizeof id);
 }
 
@@ -71,8 +79,10 @@ protected:
 
 private:
   ncclComm_t communicatorOf(int64_t group) const {
-    return group == worldGroup ? world : groups[size_t(group)];
+    ncclComm_t part = group == worldGroup ? nullptr : groups[size_t(group)];
+    return part ? part : world;
   }
+  ncclComm_t split(int64_t group, ncclConfig_t &config);
   void abort() noexcept;
   void enqueueTensor(const Collective &call, int64_t t);
   void allGather(const Collective &call, int64_t t);
@@ -100,37 +110,37 @@ NcclCommunicator::NcclCommunicator(const Nccl &nccl, Streams &streams,
   config.blocking = 1;
   MT_CHECK(nccl, CommInitRankConfig, &world, int(ranks()), id, int(rank()),
            &config);
+  for (int64_t group = 0; group < groupCount; ++group)
+    groups.push_back(split(group, config));
+}
+
+/// The communicator of a group. Null: none is needed, for a rank alone, or
+/// where the group is all ranks in their order.
+ncclComm_t NcclCommunicator::split(int64_t group, ncclConfig_t &config) {
+  int64_t members = groupSize(group), index = groupIndex(group);
+  if (members == 1)
+    return nullptr;
+  bool mayBeWorld = members == ranks() && index == rank();
+  int32_t lowest[] = {int32_t(rank()), mayBeWorld};
+  reduceOnHost(inner, group, MT_MIN, lowest, std::size(lowest));
+  if (lowest[1])
+    return nullptr;
   // Members of a group have one color: the first rank among them.
-  for (int64_t group = 0; group < groupCount; ++group) {
-    int32_t first = int32_t(rank()), key = int32_t(groupIndex(group));
-    int32_t lowest = 0;
-    const int64_t one = 1;
-    const void *inputs[] = {&first};
-    void *outputs[] = {&lowest};
-    Collective call;
-    call.kind = CollectiveKind::AllReduce;
-    call.id = -1;
-    call.group = group;
-    call.dtype = MT_I32;
-    call.reduction = MT_MIN;
-    call.tensors = 1;
-    call.inputs = inputs;
-    call.outputs = outputs;
-    call.counts = &one;
-    inner.run(call);
-    groups.push_back(nullptr);
-    MT_CHECK(nccl, CommSplit, world, lowest, key, &groups.back(), &config);
-  }
+  ncclComm_t part = nullptr;
+  MT_CHECK(nccl, CommSplit, world, lowest[0], int(index), &part, &config);
+  return part;
 }
 
 NcclCommunicator::~NcclCommunicator() {
+  end();
   if (isAborted || hasEnded()) {
     abort();
     return;
   }
   // Nothing is under way: the job's last barrier has been passed.
   for (ncclComm_t group : groups)
-    nccl.CommDestroy(group);
+    if (group)
+      nccl.CommDestroy(group);
   nccl.CommDestroy(world);
 }
 
@@ -139,7 +149,8 @@ void NcclCommunicator::abort() noexcept {
     return;
   isAborted = true;
   for (ncclComm_t group : groups)
-    nccl.CommAbort(group);
+    if (group)
+      nccl.CommAbort(group);
   if (world)
     nccl.CommAbort(world);
 }
@@ -150,6 +161,8 @@ void NcclCommunicator::watch(double seconds) {
     std::vector<ncclComm_t> all = groups;
     all.push_back(world);
     for (ncclComm_t communicator : all) {
+      if (!communicator)
+        continue;
       ncclResult_t error = ncclSuccess;
       MT_CHECK(nccl, CommGetAsyncError, communicator, &error);
       if (error != ncclSuccess && error != ncclInProgress)
@@ -172,6 +185,8 @@ void NcclCommunicator::watch(double seconds) {
 }
 
 void NcclCommunicator::enqueue(const Collective &call) {
+  if (groupSize(call.group) == 1 && ranks() > 1)
+    return copyToSelf(call);
   MT_CHECK(nccl, GroupStart, );
   for (int64_t t = 0; t < call.tensors; ++t)
     enqueueTensor(call, t);

@@ -60,11 +60,12 @@ void Streams::await(const Owned<CUevent> &event) {
     Clock::time_point now = Clock::now();
     waited += std::min(secondsBetween(last, now), longestQuery);
     last = now;
+    if (waited < 1e-4)
+      continue;
     if (watch)
       watch(waited);
     // Steps of milliseconds are not held up by what is slept here.
-    if (waited > 1e-4)
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
 }
 

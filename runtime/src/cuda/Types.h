@@ -56,13 +56,20 @@ constexpr unsigned CU_EVENT_DISABLE_TIMING = 2;
 
 using CUdevice = int;
 using CUdeviceptr = unsigned long long;
-using CUcontext = struct CUctx_st *;
-using CUmodule = struct CUmod_st *;
-using CUfunction = struct CUfunc_st *;
-using CUstream = struct CUstream_st *;
-using CUevent = struct CUevent_st *;
-using CUgraph = struct CUgraph_st *;
-using CUgraphExec = struct CUgraphExec_st *;
+struct CUctx_st;
+using CUcontext = CUctx_st *;
+struct CUmod_st;
+using CUmodule = CUmod_st *;
+struct CUfunc_st;
+using CUfunction = CUfunc_st *;
+struct CUstream_st;
+using CUstream = CUstream_st *;
+struct CUevent_st;
+using CUevent = CUevent_st *;
+struct CUgraph_st;
+using CUgraph = CUgraph_st *;
+struct CUgraphExec_st;
+using CUgraphExec = CUgraphExec_st *;
 
 //===----------------------------------------------------------------------===//
 // cuBLASLt
@@ -108,10 +115,14 @@ enum cublasLtMatmulPreferenceAttributes_t : unsigned {
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES = 8,
 };
 
-using cublasLtHandle_t = struct cublasLtContext *;
-using cublasLtMatmulDesc_t = struct cublasLtMatmulDescOpaque_t *;
-using cublasLtMatrixLayout_t = struct cublasLtMatrixLayoutOpaque_t *;
-using cublasLtMatmulPreference_t = struct cublasLtMatmulPreferenceOpaque_t *;
+struct cublasLtContext;
+using cublasLtHandle_t = cublasLtContext *;
+struct cublasLtMatmulDescOpaque_t;
+using cublasLtMatmulDesc_t = cublasLtMatmulDescOpaque_t *;
+struct cublasLtMatrixLayoutOpaque_t;
+using cublasLtMatrixLayout_t = cublasLtMatrixLayoutOpaque_t *;
+struct cublasLtMatmulPreferenceOpaque_t;
+using cublasLtMatmulPreference_t = cublasLtMatmulPreferenceOpaque_t *;
 
 struct cublasLtMatmulAlgo_t {
   uint64_t data[8];
@@ -147,13 +158,14 @@ enum ncclDataType_t : unsigned {
 
 enum ncclRedOp_t : unsigned { ncclSum = 0, ncclMax = 2, ncclMin = 3 };
 
-using ncclComm_t = struct ncclComm *;
+struct ncclComm;
+using ncclComm_t = ncclComm *;
 
 struct ncclUniqueId {
   char internal[128];
 };
 
-constexpr int NCCL_CONFIG_UNDEF_INT = INT32_MIN;
+constexpr int ncclUndefined = INT32_MIN;
 
 /// The fields of NCCL 2.18: a library takes what is as long as its own or
 /// shorter, and `version` says what the fields mean.
@@ -161,12 +173,12 @@ struct ncclConfig_t {
   size_t size = sizeof(ncclConfig_t);
   unsigned magic = 0xcafebeef;
   unsigned version = 21800;
-  int blocking = NCCL_CONFIG_UNDEF_INT;
-  int cgaClusterSize = NCCL_CONFIG_UNDEF_INT;
-  int minCTAs = NCCL_CONFIG_UNDEF_INT;
-  int maxCTAs = NCCL_CONFIG_UNDEF_INT;
+  int blocking = ncclUndefined;
+  int cgaClusterSize = ncclUndefined;
+  int minCTAs = ncclUndefined;
+  int maxCTAs = ncclUndefined;
   const char *netName = nullptr;
-  int splitShare = NCCL_CONFIG_UNDEF_INT;
+  int splitShare = ncclUndefined;
 };
 
 } // namespace mt::runtime::cuda

@@ -2,6 +2,7 @@
 
 #include "Simulator.h"
 
+#include <algorithm>
 #include <cstring>
 
 using namespace mt::simulated;
@@ -90,30 +91,54 @@ struct Product {
   void *d;
   Layout aLayout, bLayout, cLayout, dLayout;
 
-  int64_t depth() const {
-    return description.a == CUBLAS_OP_N ? aLayout.columns : aLayout.rows;
-  }
   void run() const;
+
+private:
+  void runBatch(int64_t batch) const;
 };
+
+/// A factor by rows, turned where it is to be.
+std::vector<double> load(const Layout &layout, const void *data, int64_t batch,
+                         cublasOperation_t operation) {
+  bool isTurned = operation != CUBLAS_OP_N;
+  int64_t rows = isTurned ? layout.columns : layout.rows;
+  int64_t columns = isTurned ? layout.rows : layout.columns;
+  std::vector<double> values;
+  values.reserve(size_t(rows * columns));
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      values.push_back(layout.load(
+          data, layout.index(batch, isTurned ? j : i, isTurned ? i : j)));
+  return values;
+}
+
+void Product::runBatch(int64_t batch) const {
+  std::vector<double> left = load(aLayout, a, batch, description.a);
+  std::vector<double> right = load(bLayout, b, batch, description.b);
+  size_t rows = size_t(dLayout.rows), columns = size_t(dLayout.columns);
+  size_t depth = left.size() / rows;
+  std::vector<double> sums(columns);
+  for (size_t i = 0; i < rows; ++i) {
+    std::fill(sums.begin(), sums.end(), 0.0);
+    for (size_t l = 0; l < depth; ++l) {
+      double factor = left[i * depth + l];
+      const double *row = &right[l * columns];
+      for (size_t j = 0; j < columns; ++j)
+        sums[j] += factor * row[j];
+    }
+    for (size_t j = 0; j < columns; ++j) {
+      int64_t c = cLayout.index(batch, int64_t(i), int64_t(j));
+      // What is overwritten is not read: it may be no number.
+      double addend = beta == 0 ? 0 : beta * cLayout.load(this->c, c);
+      dLayout.store(d, dLayout.index(batch, int64_t(i), int64_t(j)),
+                    alpha * sums[j] + addend);
+    }
+  }
+}
 
 void Product::run() const {
   for (int64_t batch = 0; batch < dLayout.batches; ++batch)
-    for (int64_t j = 0; j < dLayout.columns; ++j)
-      for (int64_t i = 0; i < dLayout.rows; ++i) {
-        double sum = 0;
-        for (int64_t l = 0; l < depth(); ++l) {
-          bool turnsA = description.a != CUBLAS_OP_N;
-          bool turnsB = description.b != CUBLAS_OP_N;
-          sum += aLayout.load(
-                     a, aLayout.index(batch, turnsA ? l : i, turnsA ? i : l)) *
-                 bLayout.load(
-                     b, bLayout.index(batch, turnsB ? j : l, turnsB ? l : j));
-        }
-        // What is overwritten is not read: it may be no number.
-        double addend =
-            beta == 0 ? 0 : beta * cLayout.load(c, cLayout.index(batch, i, j));
-        dLayout.store(d, dLayout.index(batch, i, j), alpha * sum + addend);
-      }
+    runBatch(batch);
 }
 
 } // namespace

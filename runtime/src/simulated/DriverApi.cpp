@@ -210,12 +210,8 @@ CUresult cuStreamCreate(CUstream *stream, unsigned) {
 }
 
 CUresult cuStreamDestroy_v2(CUstream stream) {
-  return release([&](Simulator &sim, auto &lock) {
-    Stream &it = streamOf(stream);
-    if (sim.streams.count(&it))
-      sim.runUntil(lock, [&] { return it.queue.empty(); });
-    sim.forget(&it);
-    delete &it;
+  return release([&](Simulator &sim, auto &) {
+    sim.release(std::unique_ptr<Stream>(&streamOf(stream)));
     return CUDA_SUCCESS;
   });
 }
@@ -367,10 +363,10 @@ CUresult cuGraphDestroy(CUgraph graph) {
 
 CUresult cuGraphExecDestroy(CUgraphExec instance) {
   return release([&](Simulator &sim, auto &) {
-    auto it = reinterpret_cast<GraphInstance *>(instance);
+    std::unique_ptr<GraphInstance> it(
+        reinterpret_cast<GraphInstance *>(instance));
     for (auto &lane : it->lanes)
-      sim.forget(lane.get());
-    delete it;
+      sim.release(std::move(lane));
     return CUDA_SUCCESS;
   });
 }

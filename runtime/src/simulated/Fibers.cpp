@@ -8,7 +8,12 @@
 
 #include <sys/mman.h>
 
-#ifndef __x86_64__
+// Elsewhere the system's own way to switch, which takes longer: it calls the
+// kernel for the mask of signals.
+#if defined(__x86_64__) && !defined(MT_SIMULATED_UCONTEXT)
+#define MT_SWITCHES_BY_HAND 1
+#else
+#define MT_SWITCHES_BY_HAND 0
 #include <ucontext.h>
 #endif
 
@@ -22,7 +27,7 @@ namespace {
 
 constexpr size_t stackBytes = 64 << 10;
 
-#ifdef __x86_64__
+#if MT_SWITCHES_BY_HAND
 
 /// Where a stack was left: its pointer, what must be kept lies on it.
 using Context = void *;
@@ -35,7 +40,7 @@ using Context = ucontext_t;
 
 } // namespace
 
-#ifdef __x86_64__
+#if MT_SWITCHES_BY_HAND
 
 /// Leaves this stack, remembered in `*from`, for the one left at `to`.
 extern "C" void mtSwitchStack(void **from, void *to);
@@ -68,7 +73,7 @@ mtSwitchStack:
 namespace {
 
 void switchTo(Context &from, Context &to) {
-#ifdef __x86_64__
+#if MT_SWITCHES_BY_HAND
   mtSwitchStack(&from, to);
 #else
   swapcontext(&from, &to);
@@ -90,7 +95,7 @@ public:
 
   /// Lets `context` begin with `body`, which must not return.
   void prepare(Context &context, void (*body)()) {
-#ifdef __x86_64__
+#if MT_SWITCHES_BY_HAND
     // As a call leaves it: below an address at a multiple of 16.
     auto top = reinterpret_cast<void **>(memory + stackBytes) - 2;
     *top = reinterpret_cast<void *>(body);

@@ -10,7 +10,27 @@
 using namespace mt::simulated;
 
 /// More is left as the system gives it.
-static constexpr size_t mostFilledBytes = size_t(64) << 20;
+static constexpr size_t mostFilledBytes = size_t(16) << 20;
+
+namespace {
+
+/// Adds to segments in order; neighbours that were used alike become one.
+void append(std::vector<Segment> &segments, Segment segment) {
+  if (segment.begin >= segment.end)
+    return;
+  if (!segments.empty() && segments.back().end == segment.begin &&
+      segments.back().writer == segment.writer &&
+      segments.back().readers == segment.readers)
+    segments.back().end = segment.end;
+  else
+    segments.push_back(std::move(segment));
+}
+
+Segment part(const Segment &segment, uint32_t begin, uint32_t end) {
+  return {begin, end, segment.writer, segment.readers};
+}
+
+} // namespace
 
 void Clock::join(const Clock &other) {
   if (times.size() < other.times.size())
@@ -213,66 +233,48 @@ void Memory::check(const Segment &segment, const Allocation &allocation,
         report(allocation, offset, reader, false, true);
 }
 
-/// Splits what overlaps, and lets the part in the middle be used by the current
-/// operation.
+/// The part of a segment, used by the current operation too; null: of bytes
+/// that nobody has used.
+Segment Memory::used(uint32_t begin, uint32_t end, const Segment *before,
+                     bool isWrite) const {
+  if (isWrite)
+    return {begin, end, current, {}};
+  Segment result = before ? *before : Segment{};
+  result.begin = begin;
+  result.end = end;
+  for (User &reader : result.readers)
+    if (reader.stream == current.stream) {
+      reader = current;
+      return result;
+    }
+  result.readers.push_back(current);
+  return result;
+}
+
 void Memory::useInPage(Allocation &allocation, size_t page, uint32_t begin,
                        uint32_t end, bool isWrite) {
   std::vector<Segment> &segments = allocation.pages[page];
   std::vector<Segment> result;
   result.reserve(segments.size() + 2);
-  auto add = [&](Segment segment) {
-    if (segment.begin >= segment.end)
-      return;
-    if (!result.empty() && result.back().end == segment.begin &&
-        result.back().writer == segment.writer &&
-        result.back().readers == segment.readers)
-      result.back().end = segment.end;
-    else
-      result.push_back(std::move(segment));
-  };
-  auto addUsed = [&](uint32_t from, uint32_t to, const Segment *before) {
-    Segment used{from, to, {}, {}};
-    if (isWrite) {
-      used.writer = current;
-    } else {
-      if (before) {
-        used.writer = before->writer;
-        used.readers = before->readers;
-      }
-      auto mine = std::find_if(
-          used.readers.begin(), used.readers.end(),
-          [&](const User &user) { return user.stream == current.stream; });
-      if (mine == used.readers.end())
-        used.readers.push_back(current);
-      else
-        *mine = current;
-    }
-    add(std::move(used));
-  };
+  // What is to be used before it is in the result.
   uint32_t next = begin;
   for (const Segment &segment : segments) {
-    if (segment.end <= begin || segment.begin >= end) {
-      if (segment.begin >= end && next < end)
-        addUsed(next, end, nullptr), next = end;
-      add(segment);
+    if (uint32_t gap = std::min(segment.begin, end); gap > next) {
+      append(result, used(next, gap, nullptr, isWrite));
+      next = gap;
+    }
+    uint32_t from = std::max(segment.begin, begin);
+    uint32_t to = std::min(segment.end, end);
+    if (from >= to) {
+      append(result, segment);
       continue;
     }
     check(segment, allocation, page, begin, isWrite);
-    Segment left = segment, right = segment;
-    left.end = std::min(segment.end, begin);
-    right.begin = std::max(segment.begin, end);
-    add(left);
-    if (next < segment.begin)
-      addUsed(next, segment.begin, nullptr);
-    uint32_t from = std::max(segment.begin, begin);
-    uint32_t to = std::min(segment.end, end);
-    addUsed(from, to, &segment);
+    append(result, part(segment, segment.begin, from));
+    append(result, used(from, to, &segment, isWrite));
+    append(result, part(segment, to, segment.end));
     next = to;
-    if (right.begin < right.end && next < end)
-      next = end;
-    add(right);
   }
-  if (next < end)
-    addUsed(next, end, nullptr);
+  append(result, used(next, end, nullptr, isWrite));
   segments.swap(result);
 }

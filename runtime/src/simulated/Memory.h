@@ -58,7 +58,7 @@ struct User {
 
 /// Bytes of a page that have been used alike.
 struct Segment {
-  uint32_t begin, end;
+  uint32_t begin = 0, end = 0;
   User writer;
   std::vector<User> readers;
 };
@@ -114,6 +114,9 @@ private:
     uint64_t read[pageBytes / 64], written[pageBytes / 64];
   };
 
+  Segment used(uint32_t begin, uint32_t end, const Segment *before,
+               bool isWrite) const;
+  /// Checks a use of bytes of one page, and remembers it.
   void useInPage(Allocation &allocation, size_t page, uint32_t begin,
                  uint32_t end, bool isWrite);
   void check(const Segment &segment, const Allocation &allocation, size_t page,

@@ -188,7 +188,10 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator,
                                    ncclResult_t *error) {
   Simulator &sim = simulator();
   Simulator::Lock lock(sim.mutex);
-  *error = communicator->world->isAborted ? ncclInvalidUsage : ncclSuccess;
+  const char *asked = getenv("MT_SIMULATED_NCCL_ERROR");
+  *error = communicator->world->isAborted ? ncclInvalidUsage
+           : asked && *asked              ? ncclResult_t(std::atoi(asked))
+                                          : ncclSuccess;
   return ncclSuccess;
 }
 

@@ -40,6 +40,7 @@ void Simulator::initialize() {
   host = {};
   memory = {};
   streams.clear();
+  orphans.clear();
 }
 
 std::unique_ptr<Stream> Simulator::makeStream() {
@@ -47,6 +48,13 @@ std::unique_ptr<Stream> Simulator::makeStream() {
   stream->number = streamCount++;
   streams.insert(stream.get());
   return stream;
+}
+
+void Simulator::release(std::unique_ptr<Stream> stream) {
+  if (stream->queue.empty() || !streams.count(stream.get()))
+    streams.erase(stream.get());
+  else
+    orphans.push_back(std::move(stream));
 }
 
 void Simulator::fail(const std::string &text) {

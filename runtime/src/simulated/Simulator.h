@@ -133,7 +133,8 @@ public:
                  int64_t blocks, int64_t threads, size_t sharedBytes);
 
   std::unique_ptr<Stream> makeStream();
-  void forget(Stream *stream) { streams.erase(stream); }
+  /// Nobody holds the stream any more: what is queued there still runs.
+  void release(std::unique_ptr<Stream> stream);
   void fail(const std::string &text);
   bool hasFailed() const { return !memory.problem.empty(); }
 
@@ -157,6 +158,7 @@ private:
 
   Clock host;
   uint32_t streamCount = 0;
+  std::vector<std::unique_ptr<Stream>> orphans;
   int64_t waitCount = 0, droppedWait = -1;
   std::vector<char> shared;
 };

@@ -11,6 +11,7 @@
 
 #include "CollectiveCall.h"
 #include "MemoryTransport.h"
+#include "Simulated.h"
 #include "comm/Calls.h"
 #include "comm/Guarded.h"
 #include "comm/Launch.h"
@@ -69,6 +70,12 @@ void runMessages(const Mesh &mesh, const std::vector<AxisList> &groups,
   EXPECT_EQ(runOverMessages(mesh, groups, {}, 60, bytesInFlight, body), "");
 }
 
+template <DeviceCollectives kind>
+void runDevice(const Mesh &mesh, const std::vector<AxisList> &groups,
+               RankFn body) {
+  runOnDevice(kind, mesh, groups, std::move(body));
+}
+
 /// This process is one rank; the others run the same tests.
 void runMpi(const Mesh &mesh, const std::vector<AxisList> &groups,
             RankFn body) {
@@ -79,7 +86,7 @@ void runMpi(const Mesh &mesh, const std::vector<AxisList> &groups,
 
 /// Ranks as threads, the program of processes over queues (once with messages
 /// that hold a few elements), and, under mpirun, processes over MPI; and the
-/// same with started calls.
+/// same with started calls. Then memory of the simulated device.
 std::vector<Backend> backends() {
   if (isLaunched())
     return {{"mpi", runMpi}, startedOn({"mpi_started", runMpi})};
@@ -87,7 +94,10 @@ std::vector<Backend> backends() {
           {"messages", runMessages<8 << 20>},
           {"messages_in_rounds", runMessages<1 << 9>},
           startedOn({"local_started", runLocal}),
-          startedOn({"messages_started", runMessages<8 << 20>})};
+          startedOn({"messages_started", runMessages<8 << 20>}),
+          {"nccl", runDevice<DeviceCollectives::Nccl>},
+          {"nccl_started", runDevice<DeviceCollectives::NcclStarted>},
+          {"staged", runDevice<DeviceCollectives::Staged>}};
 }
 
 struct Case {

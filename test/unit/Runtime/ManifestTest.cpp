@@ -45,6 +45,35 @@ TEST(Manifest, ReadsWhatIsThere) {
   EXPECT_TRUE(parseManifest(started, "m").startsCollectives());
 }
 
+TEST(Manifest, ReadsWhatADeviceRuns) {
+  EXPECT_FALSE(parseManifest(good(), "m").device);
+  StepLibrary step(MT_FAKE_STEPS "/device2.so");
+  json value = json::parse(step.manifestText());
+  DeviceProgram device = *parseManifest(value, "m").device;
+  EXPECT_EQ(device.scratchBytes, 4096);
+  ASSERT_EQ(device.functions.size(), 7u);
+  EXPECT_EQ(device.functions[2].name, "sum_up");
+  EXPECT_EQ(device.functions[2].kernel, -1);
+  EXPECT_EQ(device.functions[2].threads, 64);
+  EXPECT_EQ(device.functions[2].sharedBytes, 512);
+  EXPECT_EQ(device.images[1].kind, "twin");
+  auto messageWith = [&](const char *pointer, json part) {
+    json damaged = value;
+    damaged[json::json_pointer(pointer)] = std::move(part);
+    return messageOf(damaged);
+  };
+  expectContains(messageWith("/device/functions/0/threads", 2048),
+                 "m: device.functions[0].threads: expected at most 1024");
+  expectContains(messageWith("/device/functions/0/blocks", 0),
+                 "m: device.functions[0].blocks: expected ");
+  expectContains(messageWith("/device/functions/0/kernel", 3),
+                 "m: device.functions[0].kernel: expected an index below 0");
+  expectContains(messageWith("/device/images/0/kind", "spirv"),
+                 "m: device.images[0].kind: expected ptx, cubin or twin");
+  value.erase("device");
+  expectContains(messageOf(value), "m: ");
+}
+
 TEST(Manifest, ReadsWhatProcessorTheCodeNeeds) {
   json value = good();
   EXPECT_FALSE(parseManifest(value, "m").processor);

@@ -1,0 +1,148 @@
+//===- DeviceGemmTest.cpp - how products reach cuBLASLt -------------------===//
+//
+// On the simulated library, whose products are loops over the layouts that it
+// is handed: what is checked here is how mt describes matrices to it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Elements.h"
+#include "Simulated.h"
+#include "cuda/CudaRank.h"
+
+#include <gtest/gtest.h>
+
+using namespace mt::runtime;
+using namespace mt::runtime::cuda;
+
+namespace {
+
+enum class Order { Rows, Columns };
+
+/// Batches of matrices in the device's memory, with gaps, and a copy of them.
+class Matrices {
+public:
+  Matrices(Streams &streams, mt_dtype dtype, int64_t batch0, int64_t batch1,
+           int64_t rows, int64_t columns, Order order, bool isShared, int seed)
+      : streams(streams), dtype(dtype) {
+    row = order == Order::Rows ? columns + 3 : 1;
+    column = order == Order::Columns ? rows + 2 : 1;
+    int64_t matrix = rows * row + columns * column + 3;
+    stride1 = isShared ? 0 : matrix;
+    stride0 = isShared ? matrix : matrix * batch1 + 5;
+    count = stride0 * batch0 + stride1 * batch1 + matrix;
+    host.resize(size_t(count * elementBytes(dtype)));
+    for (int64_t i = 0; i < count; ++i)
+      storeFloat(dtype, host.data(), i, double((i * 7 + seed) % 11 - 5));
+    CUdeviceptr address = 0;
+    MT_CHECK(streams.driver, MemAlloc, &address, host.size());
+    memory = {address, streams.driver.MemFree};
+    MT_CHECK(streams.driver, MemcpyHtoDAsync, address, host.data(), host.size(),
+             streams.compute());
+    streams.awaitCompute();
+  }
+
+  int64_t at(int64_t i, int64_t j, int64_t r, int64_t c) const {
+    return i * stride0 + j * stride1 + r * row + c * column;
+  }
+  double get(int64_t index) const {
+    return loadFloat(dtype, host.data(), index);
+  }
+  void set(int64_t index, double value) {
+    storeFloat(dtype, host.data(), index, value);
+  }
+  DeviceMatrix matrix() const {
+    return {reinterpret_cast<const void *>(memory.get()), stride0, stride1, row,
+            column};
+  }
+  std::vector<char> download() const {
+    std::vector<char> result(host.size());
+    MT_CHECK(streams.driver, MemcpyDtoHAsync, result.data(), memory.get(),
+             result.size(), streams.compute());
+    streams.awaitCompute();
+    return result;
+  }
+
+  std::vector<char> host;
+
+private:
+  Streams &streams;
+  mt_dtype dtype;
+  int64_t row, column, stride0, stride1, count;
+  Owned<CUdeviceptr> memory;
+};
+
+struct Shape {
+  int64_t batch0, batch1, m, n, k;
+};
+
+class DeviceGemm : public testing::TestWithParam<mt_dtype> {
+protected:
+  DeviceGemm() {
+    environment.simulate();
+    driver.emplace();
+    context.emplace(*driver, 0);
+    streams.emplace(*driver);
+    library.emplace();
+    CUdeviceptr address = 0;
+    MT_CHECK(*driver, MemAlloc, &address, size_t(Gemm::workspaceBytes));
+    workspace = {address, driver->MemFree};
+    gemm.emplace(*library, *driver, streams->compute(),
+                 reinterpret_cast<void *>(address), false);
+  }
+
+  void check(const Shape &s, Order orderA, Order orderB, Order orderC,
+             bool isShared, bool accumulate) {
+    mt_dtype sums = GetParam() == MT_F64 ? MT_F64 : MT_F32;
+    Matrices a(*streams, GetParam(), s.batch0, s.batch1, s.m, s.k, orderA,
+               isShared, 1);
+    Matrices b(*streams, GetParam(), s.batch0, s.batch1, s.k, s.n, orderB,
+               isShared, 2);
+    Matrices c(*streams, sums, s.batch0, s.batch1, s.m, s.n, orderC, false, 3);
+    for (int64_t i = 0; i < s.batch0; ++i)
+      for (int64_t j = 0; j < s.batch1; ++j)
+        for (int64_t r = 0; r < s.m; ++r)
+          for (int64_t t = 0; t < s.n; ++t) {
+            int64_t index = c.at(i, j, r, t);
+            double sum = accumulate ? c.get(index) : 0;
+            for (int64_t l = 0; l < s.k; ++l)
+              sum += a.get(a.at(i, j, r, l)) * b.get(b.at(i, j, l, t));
+            c.set(index, sum);
+          }
+    gemm->multiply({GetParam(), s.batch0, s.batch1, s.m, s.n, s.k, a.matrix(),
+                    b.matrix(), c.matrix(), accumulate});
+    EXPECT_EQ(c.download(), c.host)
+        << s.batch0 << " x " << s.batch1 << ", " << s.m << " x " << s.n << " x "
+        << s.k << ", orders " << int(orderA) << int(orderB) << int(orderC)
+        << (isShared ? ", shared" : "") << (accumulate ? ", added" : "");
+  }
+
+  Environment environment;
+  std::optional<Driver> driver;
+  std::optional<PrimaryContext> context;
+  std::optional<Streams> streams;
+  std::optional<CublasLt> library;
+  Owned<CUdeviceptr> workspace;
+  std::optional<Gemm> gemm;
+};
+
+TEST_P(DeviceGemm, IsRightForAllStrides) {
+  const Shape shapes[] = {{1, 1, 1, 1, 1}, {2, 3, 1, 5, 3}, {3, 2, 5, 1, 3},
+                          {1, 4, 4, 6, 1}, {2, 2, 3, 5, 7}, {1, 1, 17, 9, 33},
+                          {2, 3, 4, 5, 0}, {0, 3, 4, 5, 6}};
+  const Order orders[] = {Order::Rows, Order::Columns};
+  for (const Shape &shape : shapes)
+    for (Order orderA : orders)
+      for (Order orderB : orders)
+        for (Order orderC : orders)
+          for (bool isShared : {false, true})
+            for (bool accumulate : {false, true})
+              check(shape, orderA, orderB, orderC, isShared, accumulate);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DeviceGemm,
+                         testing::Values(MT_F32, MT_F64, MT_BF16),
+                         [](const testing::TestParamInfo<mt_dtype> &info) {
+                           return std::string(dtypeName(info.param));
+                         });
+
+} // namespace
