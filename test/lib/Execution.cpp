@@ -26,6 +26,11 @@ static Error makeError(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
+static bool isForDevice() {
+  const char *target = std::getenv("MT_TEST_TARGET");
+  return target && llvm::StringRef(target) == "cuda";
+}
+
 /// Lowers `module`; what is diagnosed becomes the error.
 static Error lower(ModuleOp module) {
   std::string messages;
@@ -37,7 +42,12 @@ static Error lower(ModuleOp module) {
       });
   PassManager manager(module.getContext());
   buildSchedulePipeline(manager);
-  buildHostPipeline(manager);
+  CudaPipelineOptions device;
+  device.twins = true;
+  if (isForDevice())
+    buildCudaPipeline(manager, device);
+  else
+    buildHostPipeline(manager);
   if (failed(manager.run(module)))
     return makeError("lowering failed: " + messages);
   return Error::success();
@@ -62,6 +72,9 @@ ExecutableModule::compile(ModuleOp module, unsigned optimizationLevel) {
   OwningOpRef<ModuleOp> copy = module.clone();
   if (Error error = lower(*copy))
     return error;
+  // Nothing here runs it.
+  if (Operation *device = copy->lookupSymbol(host::deviceModuleName))
+    device->erase();
 
   llvm::SmallString<128> path;
   if (std::error_code error =
@@ -117,7 +130,24 @@ Error ExecutableModule::readManifest() {
     for (const llvm::json::Value &number : *object.getArray("buffers"))
       described.numbers.push_back(*number.getAsInteger());
   }
+  if (const llvm::json::Object *object = root.getObject("device"))
+    readDevice(*object);
   return Error::success();
+}
+
+void ExecutableModule::readDevice(const llvm::json::Object &object) {
+  device.emplace();
+  device->twins = dlsym(library, "mt_image_twin");
+  device->scratchBytes = *object.getInteger("scratch_bytes");
+  for (const llvm::json::Value &value : *object.getArray("functions")) {
+    const llvm::json::Object &function = *value.getAsObject();
+    auto number = [&](llvm::StringRef key) {
+      return *function.getInteger(key);
+    };
+    device->functions.push_back({function.getString("name")->str(),
+                                 number("blocks"), number("threads"),
+                                 number("shared_bytes"), number("arguments")});
+  }
 }
 
 int64_t ExecutableModule::getNumRanks() const {
@@ -226,7 +256,8 @@ Error ExecutableModule::run(llvm::StringRef entry,
         std::make_unique<RankMemory>(buffers, described.numbers));
     call.buffers = memories.back()->getPointers();
   }
-  std::string failure = runRanks(symbol, mesh, groups, calls);
+  std::string failure =
+      runRanks(symbol, mesh, groups, calls, device ? &*device : nullptr);
   for (auto &memory : memories)
     memory->copyBack();
   return failure.empty() ? Error::success() : makeError(failure);

@@ -7,18 +7,21 @@
 //   std::vector<float> y = ranks[0][1].as<float>();
 //
 // Ranks are threads of this process and meet in the runtime's local
-// communicator.
+// communicator. With MT_TEST_TARGET=cuda in the environment steps are compiled
+// for a device, and their functions' twins run.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MT_TEST_LIB_EXECUTION_H
 #define MT_TEST_LIB_EXECUTION_H
 
+#include "RunRanks.h"
 #include "mt/IR/Mt.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Support/JSON.h"
 
 #include <cstring>
 #include <memory>
@@ -79,6 +82,7 @@ public:
 private:
   ExecutableModule() = default;
   llvm::Error readManifest();
+  void readDevice(const llvm::json::Object &device);
 
   struct Entry {
     std::vector<mlir::RankedTensorType> types;
@@ -92,6 +96,8 @@ private:
   std::vector<std::vector<int64_t>> groups;
   std::string path;
   void *library = nullptr;
+  /// None for the host.
+  std::optional<DeviceCode> device;
 };
 
 } // namespace mt::test

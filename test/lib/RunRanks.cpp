@@ -2,6 +2,8 @@
 
 #include "RunRanks.h"
 
+#include "TwinQueue.h"
+
 #include "comm/Guarded.h"
 #include "comm/LocalWorld.h"
 #include "comm/StartedCalls.h"
@@ -11,6 +13,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 using namespace mt::test;
 namespace runtime = mt::runtime;
@@ -44,7 +47,7 @@ private:
 } // namespace
 
 static void runRank(mt_entry entry, runtime::Communicator &backend,
-                    const RankCall &call) {
+                    const RankCall &call, const DeviceCode *device) {
   Arena arena(call.arenaBytes);
   // Compiled code may start collectives.
   runtime::StartedCalls calls(backend);
@@ -52,6 +55,9 @@ static void runRank(mt_entry entry, runtime::Communicator &backend,
     // Results do not depend on the number of threads.
     runtime::ThreadPool pool(2);
     mt_context context{&communicator, &pool};
+    std::optional<TwinQueue> queue;
+    if (device)
+      context.queue = &queue.emplace(*device, communicator);
     int32_t status = entry(&context, call.buffers.data(), arena.getData());
     if (status != 0)
       throw runtime::JobEnded();
@@ -61,11 +67,10 @@ static void runRank(mt_entry entry, runtime::Communicator &backend,
   });
 }
 
-std::string
-mt::test::runRanks(void *entry,
-                   const std::vector<std::pair<std::string, int64_t>> &mesh,
-                   const std::vector<std::vector<int64_t>> &groups,
-                   const std::vector<RankCall> &calls) {
+std::string mt::test::runRanks(
+    void *entry, const std::vector<std::pair<std::string, int64_t>> &mesh,
+    const std::vector<std::vector<int64_t>> &groups,
+    const std::vector<RankCall> &calls, const DeviceCode *device) {
   runtime::Mesh ranks;
   for (const auto &[name, size] : mesh)
     ranks.axes.push_back({name, size});
@@ -74,7 +79,7 @@ mt::test::runRanks(void *entry,
   auto function = reinterpret_cast<mt_entry>(entry);
   try {
     runtime::runLocalRanks(world, [&](runtime::Communicator &communicator) {
-      runRank(function, communicator, calls[communicator.rank()]);
+      runRank(function, communicator, calls[communicator.rank()], device);
     });
   } catch (const runtime::Error &error) {
     return error.what();

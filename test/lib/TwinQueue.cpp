@@ -1,0 +1,73 @@
+//===- TwinQueue.cpp - a device that does everything at once --------------===//
+
+#include "TwinQueue.h"
+
+#include "mt/error.h"
+#include "simulated/Fibers.h"
+
+#include <cstring>
+
+using namespace mt::test;
+namespace runtime = mt::runtime;
+
+TwinQueue::TwinQueue(const DeviceCode &code,
+                     runtime::Communicator &communicator)
+    : code(code), host{&communicator},
+      scratchMemory(size_t(code.scratchBytes / 8 + 1)) {
+  auto image = static_cast<const mt_twin_image *>(code.twins);
+  for (const DeviceCode::Function &function : code.functions) {
+    mt_twin twin = nullptr;
+    for (int64_t i = 0; i < image->count; ++i)
+      if (image->functions[i].name == function.name)
+        twin = image->functions[i].function;
+    if (!twin)
+      throw runtime::Error("expected a twin of " + function.name +
+                           ", found none");
+    twins.push_back(twin);
+  }
+}
+
+void TwinQueue::launch(int64_t number, const int64_t *arguments) {
+  const DeviceCode::Function &function = code.functions[size_t(number)];
+  std::vector<int64_t> values(arguments, arguments + function.arguments);
+  std::vector<void *> pointers;
+  for (int64_t &value : values)
+    pointers.push_back(&value);
+  bool backwards = ++launches % 2 == 0;
+  for (int64_t block = 0; block < function.blocks; ++block) {
+    // Not zeros: what is read has been written.
+    std::vector<int64_t> shared(size_t(function.sharedBytes / 8 + 1),
+                                int64_t(0xAAAAAAAAAAAAAAAA));
+    std::string problem = mt::simulated::runBlock(
+        twins[size_t(number)], pointers.data(), block, function.threads,
+        shared.data(), backwards,
+        [](const void *, int64_t, bool) { return true; });
+    if (!problem.empty())
+      throw runtime::Error(function.name + ": " + problem);
+  }
+}
+
+void TwinQueue::copy(void *target, const void *source, int64_t bytes) {
+  std::memcpy(target, source, size_t(bytes));
+}
+
+template <typename T, typename R, typename GemmFn>
+static void callGemm(mt_context &host, const runtime::DeviceProduct &p,
+                     GemmFn gemm) {
+  gemm(&host, p.batch0, p.batch1, p.m, p.n, p.k,
+       static_cast<const T *>(p.a.data), p.a.batch0, p.a.batch1, p.a.row,
+       p.a.column, static_cast<const T *>(p.b.data), p.b.batch0, p.b.batch1,
+       p.b.row, p.b.column, static_cast<R *>(const_cast<void *>(p.c.data)),
+       p.c.batch0, p.c.batch1, p.c.row, p.c.column, p.accumulate);
+}
+
+void TwinQueue::multiply(const runtime::DeviceProduct &product) {
+  switch (product.dtype) {
+  case MT_F64:
+    return callGemm<double, double>(host, product, mt_gemm_f64);
+  case MT_BF16:
+    return callGemm<uint16_t, float>(host, product, mt_gemm_bf16);
+  default:
+    return callGemm<float, float>(host, product, mt_gemm_f32);
+  }
+}
