@@ -64,7 +64,10 @@ void mt::buildCudaPipeline(OpPassManager &manager,
   rows.minPoints = 0;
   rows.blockBytes = 0;
   manager.addNestedPass<func::FuncOp>(createFuseRows(rows));
-  manager.addNestedPass<func::FuncOp>(createPlaceScratch());
+  // Shared memory is small: what tasks hold has its place by when it is needed.
+  PlaceScratchOptions scratch;
+  scratch.leaveTasks = true;
+  manager.addNestedPass<func::FuncOp>(createPlaceScratch(scratch));
   ContractionsToRuntimeOptions products;
   products.outermost = true;
   manager.addPass(createContractionsToRuntime(products));

@@ -3,6 +3,7 @@
 #include "GridFunction.h"
 
 #include "RowGroup.h"
+#include "mt/Analysis/Arena.h"
 #include "mt/Conversion/HostOps.h"
 #include "mt/IR/Mt.h"
 
@@ -18,8 +19,8 @@ using namespace mt::host;
 /// Shared memory of a block on the smallest of the devices that code is made
 /// for: an A100 has 163 KiB, an H100 227 KiB.
 static constexpr int64_t maxSharedBytes = 163 * 1024;
-/// Where things begin in shared memory.
-static constexpr int64_t sharedAlignment = 16;
+/// What arguments are aligned to at least: one access of a thread.
+static constexpr int64_t accessBytes = 16;
 
 /// Whether the function makes the value itself: constants, views, whose layout
 /// an argument could not have, and numbers that are read or computed on the
@@ -84,8 +85,7 @@ void GridFunction::createFunction() {
     if (!isa<MemRefType>(value.getType()))
       continue;
     function.setArgAttr(index, "llvm.noalias", b.getUnitAttr());
-    function.setArgAttr(index, "llvm.align",
-                        b.getI64IntegerAttr(sharedAlignment));
+    function.setArgAttr(index, "llvm.align", b.getI64IntegerAttr(accessBytes));
   }
   for (Value value : used)
     mapValue(value);
@@ -102,7 +102,8 @@ void GridFunction::buildTask() {
     exchange = gpu::DynamicSharedMemoryOp::create(
         b, MemRefType::get({ShapedType::kDynamic}, b.getI8Type(), AffineMap(),
                            space));
-    sharedBytes = Team::getExchangeBytes(grid.teamSize);
+    sharedBytes =
+        llvm::alignTo(Team::getExchangeBytes(grid.teamSize), alignmentBytes);
   }
   team.emplace(b, grid.teamSize, thread, exchange);
   if (grid.teams == 1)
@@ -123,28 +124,51 @@ void GridFunction::buildTask() {
   b.setInsertionPoint(choice.thenYield());
 }
 
+static int64_t getBytes(MemRefType type) {
+  return type.getNumElements() *
+         llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+}
+
+/// What ops below `root` allocate, and from where to where it is needed: from
+/// its op to the last of the same block that uses it.
+static std::pair<SmallVector<Operation *>, SmallVector<ArenaBlock>>
+findAllocations(Operation *root) {
+  DenseMap<Operation *, int64_t> firsts, lasts;
+  SmallVector<Operation *> allocations;
+  int64_t position = 0;
+  root->walk([&](Operation *op, const WalkStage &stage) {
+    if (stage.isBeforeAllRegions()) {
+      firsts[op] = position++;
+      if (isa<memref::AllocOp, memref::AllocaOp>(op))
+        allocations.push_back(op);
+    }
+    if (stage.isAfterAllRegions())
+      lasts[op] = position++;
+  });
+  SmallVector<ArenaBlock> blocks;
+  for (Operation *op : allocations) {
+    ArenaBlock block{getBytes(cast<MemRefType>(op->getResult(0).getType())),
+                     firsts[op], firsts[op]};
+    SmallVector<Value> views{op->getResult(0)};
+    for (size_t next = 0; next < views.size(); ++next)
+      for (Operation *user : views[next].getUsers()) {
+        Operation *ancestor = op->getBlock()->findAncestorOpInBlock(*user);
+        block.last = std::max(block.last, lasts[ancestor]);
+        if (isa<ViewLikeOpInterface>(user))
+          llvm::append_range(views, user->getResults());
+      }
+    blocks.push_back(block);
+  }
+  return {allocations, blocks};
+}
+
 /// Gives every allocation of the task a place, one set a team.
 void GridFunction::placeInSharedMemory() {
-  SmallVector<Operation *> allocations;
-  op->walk([&](Operation *inner) {
-    if (isa<memref::AllocOp, memref::AllocaOp>(inner))
-      allocations.push_back(inner);
-  });
+  auto [allocations, blocks] = findAllocations(op);
   if (allocations.empty())
     return;
-  auto getType = [](Operation *allocation) {
-    return cast<MemRefType>(allocation->getResult(0).getType());
-  };
-  int64_t first = sharedBytes, bytes = 0;
-  SmallVector<int64_t> offsets;
-  for (Operation *allocation : allocations) {
-    MemRefType type = getType(allocation);
-    offsets.push_back(first + bytes);
-    bytes +=
-        llvm::alignTo(type.getNumElements() *
-                          llvm::divideCeil(type.getElementTypeBitWidth(), 8),
-                      sharedAlignment);
-  }
+  int64_t first = sharedBytes;
+  int64_t bytes = llvm::alignTo(placeBlocks(blocks), alignmentBytes);
   auto space =
       gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup);
   Value memory = gpu::DynamicSharedMemoryOp::create(
@@ -158,18 +182,18 @@ void GridFunction::placeInSharedMemory() {
     start = arith::MulIOp::create(b, number,
                                   arith::ConstantIndexOp::create(b, bytes));
   }
-  for (auto [allocation, offset] : llvm::zip_equal(allocations, offsets)) {
-    Value shift = arith::ConstantIndexOp::create(b, offset);
+  for (auto [allocation, block] : llvm::zip_equal(allocations, blocks)) {
+    Value shift = arith::ConstantIndexOp::create(b, first + block.offset);
     if (start)
       shift = arith::AddIOp::create(b, start, shift);
-    MemRefType type = getType(allocation);
+    auto type = cast<MemRefType>(allocation->getResult(0).getType());
+    auto placed = MemRefType::get(type.getShape(), type.getElementType(),
+                                  AffineMap(), space);
     mapping.map(allocation->getResult(0),
-                memref::ViewOp::create(b,
-                                       MemRefType::get(type.getShape(),
-                                                       type.getElementType(),
-                                                       AffineMap(), space),
-                                       memory, shift, ValueRange{})
+                memref::ViewOp::create(b, placed, memory, shift, ValueRange{})
                     .getResult());
+    places[allocation->getResult(0)] = {block.offset,
+                                        block.offset + block.bytes};
   }
   sharedBytes += bytes * grid.teams;
 }

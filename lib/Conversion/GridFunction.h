@@ -4,8 +4,8 @@
 //     task = block * teams + team
 //     the ops of the task, each on the team's threads
 //
-// What a task holds lies in shared memory. Where an op touches what another
-// wrote, the team waits in between.
+// What a task holds lies in shared memory, in the same bytes where lifetimes do
+// not meet. Where an op touches what another wrote, the team waits in between.
 //
 //===----------------------------------------------------------------------===//
 
@@ -63,6 +63,7 @@ private:
   void synchronize();
   void waitFor(mlir::linalg::LinalgOp op);
   void waitForWritesTo(mlir::Value memory);
+  bool shareBytes(mlir::linalg::LinalgOp a, mlir::linalg::LinalgOp b) const;
 
   mlir::Operation *op;
   Grid grid;
@@ -75,6 +76,8 @@ private:
   std::optional<Team> team;
   mlir::Value task;
   int64_t sharedBytes = 0;
+  /// Where allocations lie in shared memory: first byte, and behind the last.
+  llvm::DenseMap<mlir::Value, std::pair<int64_t, int64_t>> places;
   /// Ops since the threads of the team last waited for each other.
   llvm::SmallVector<mlir::linalg::LinalgOp> pending;
 };

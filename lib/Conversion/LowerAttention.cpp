@@ -19,6 +19,7 @@ namespace {
 /// Rows of scores (queries times heads of a group) and keys of a tile.
 struct Tiling {
   Tiling(const AttentionShape &shape, bool onDevice) : onDevice(onDevice) {
+    // In shared memory: scores, and some tiles of the width.
     if (onDevice)
       rows = tileKeys = shape.width <= 64 ? 64 : 32;
     queries =

@@ -177,6 +177,42 @@ static void expandCopies(func::FuncOp kernel) {
   });
 }
 
+/// Stores one after the other as one op, which a single function can do.
+static void groupStores(Block &block) {
+  SmallVector<SmallVector<Operation *>> groups;
+  bool continues = false;
+  for (Operation &op : block) {
+    if (!isa<memref::StoreOp>(op)) {
+      continues &= isMemoryEffectFree(&op);
+      continue;
+    }
+    if (!continues)
+      groups.emplace_back();
+    groups.back().push_back(&op);
+    continues = true;
+  }
+  for (ArrayRef<Operation *> stores : groups) {
+    OpBuilder builder(stores.back());
+    auto region = scf::ExecuteRegionOp::create(builder, stores.back()->getLoc(),
+                                               TypeRange());
+    Block *body = builder.createBlock(&region.getRegion());
+    for (Operation *store : stores)
+      store->moveBefore(body, body->end());
+    scf::YieldOp::create(builder, stores.back()->getLoc());
+  }
+}
+
+/// The host can read and write none of a kernel's memory.
+static LogicalResult verifyHost(func::FuncOp kernel) {
+  for (Operation &op : kernel.front())
+    if (isa<memref::LoadOp, memref::StoreOp>(op))
+      return op.emitError()
+             << "internal error: expected '" << getKernelOp(kernel)
+             << "' to leave its memory to the device, found a '" << op.getName()
+             << "'";
+  return success();
+}
+
 static bool callsRuntime(Operation &op) {
   return op.walk([](func::CallOp) { return WalkResult::interrupt(); })
       .wasInterrupted();
@@ -229,11 +265,14 @@ private:
     if (failed(rankContext))
       return failure();
     expandCopies(kernel);
+    groupStores(kernel.front());
     int64_t bytes = placeStack(kernel, *rankContext);
     for (Operation &op : llvm::make_early_inc_range(kernel.front()))
       if (failed(mapOp(op, device)))
         return failure();
     eraseDeadOps(kernel.front());
+    if (failed(verifyHost(kernel)))
+      return failure();
     return bytes;
   }
 };

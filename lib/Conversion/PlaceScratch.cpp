@@ -43,9 +43,12 @@ static Block *getStack(func::FuncOp kernel, memref::AllocOp op) {
 /// Puts what belongs there on the stack; returns the other allocations and
 /// their size together.
 static std::pair<SmallVector<ScratchPart>, int64_t>
-placeOnStack(func::FuncOp kernel) {
+placeOnStack(func::FuncOp kernel, bool leaveTasks) {
   SmallVector<memref::AllocOp> allocations;
-  kernel.walk([&](memref::AllocOp op) { allocations.push_back(op); });
+  kernel.walk([&](memref::AllocOp op) {
+    if (!leaveTasks || !op->getParentOfType<scf::ForallOp>())
+      allocations.push_back(op);
+  });
   SmallVector<ScratchPart> scratch;
   int64_t bytes = 0;
   for (memref::AllocOp op : allocations) {
@@ -68,8 +71,8 @@ placeOnStack(func::FuncOp kernel) {
 
 /// Puts every allocation on the stack or into the last argument, which is as
 /// large as memory was planned.
-static LogicalResult placeScratch(func::FuncOp kernel) {
-  auto [scratch, bytes] = placeOnStack(kernel);
+static LogicalResult placeScratch(func::FuncOp kernel, bool leaveTasks) {
+  auto [scratch, bytes] = placeOnStack(kernel, leaveTasks);
   auto attribute = kernel->getAttrOfType<IntegerAttr>(host::attr::scratchBytes);
   int64_t planned = attribute ? attribute.getInt() : 0;
   if (bytes > planned)
@@ -94,8 +97,12 @@ static LogicalResult placeScratch(func::FuncOp kernel) {
 namespace {
 
 struct PlaceScratch : mt::impl::PlaceScratchBase<PlaceScratch> {
+  using Base = PlaceScratchBase;
+  using Base::Base;
+
   void runOnOperation() override {
-    if (isKernel(getOperation()) && failed(placeScratch(getOperation())))
+    if (isKernel(getOperation()) &&
+        failed(placeScratch(getOperation(), leaveTasks)))
       signalPassFailure();
   }
 };

@@ -210,6 +210,10 @@ def PlaceScratch : Pass<"mt-place-scratch", "::mlir::func::FuncOp"> {
     Fails, as an internal error, when a kernel needs more scratch than was
     planned.
   }];
+  let options = [
+    Option<"leaveTasks", "leave-tasks", "bool", "false",
+           "leave what tasks of an `scf.forall` hold where it is allocated">
+  ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::memref::MemRefDialect"];
 }
@@ -269,7 +273,8 @@ def MapToGrids : Pass<"mt-map-to-grids", "::mlir::ModuleOp"> {
     ```
 
     Fails when a kernel does not take the context of its rank first, and, as an
-    internal error, when a task holds more than shared memory does.
+    internal error, when a task holds more than shared memory does, or the host
+    would touch a kernel's memory.
   }];
   let dependentDialects = [
     "::mt::host::MtHostDialect", "::mlir::affine::AffineDialect",
