@@ -62,3 +62,40 @@ FailureOr<Machine> mt::parseMachine(StringRef text, std::string &error) {
   }
   return machine;
 }
+
+//===----------------------------------------------------------------------===//
+// Devices
+//===----------------------------------------------------------------------===//
+
+// From the data sheets of the SXM modules, without sparsity.
+static const Device devices[] = {
+    {"A100", "sm_80", 312e12, 19.5e12, 2.039e12, 108, 65536, 164 * 1024},
+    {"H100", "sm_90", 989e12, 67e12, 3.35e12, 132, 65536, 228 * 1024},
+    {"H200", "sm_90", 989e12, 67e12, 4.8e12, 132, 65536, 228 * 1024},
+};
+
+ArrayRef<Device> mt::getKnownDevices() { return devices; }
+
+int64_t Device::getResidentBlocks(int64_t threads, int64_t registersOfThread,
+                                  int64_t sharedBytesOfBlock) const {
+  // What is given out at once (CUDA's occupancy calculator).
+  constexpr int64_t warpSize = 32, registerUnit = 256, sharedUnit = 128;
+  constexpr int64_t reservedSharedBytes = 1024;
+  int64_t warpsOfBlock = llvm::divideCeil(threads, warpSize);
+  int64_t registersOfWarp =
+      llvm::alignTo(registersOfThread * warpSize, registerUnit);
+  int64_t shared =
+      llvm::alignTo(sharedBytesOfBlock + reservedSharedBytes, sharedUnit);
+  int64_t byRegisters = blocks;
+  if (registersOfWarp != 0)
+    byRegisters = registers / registersOfWarp / warpsOfBlock;
+  return std::min(
+      {blocks, warps / warpsOfBlock, byRegisters, sharedBytes / shared});
+}
+
+double Device::getOccupancy(int64_t threads, int64_t registersOfThread,
+                            int64_t sharedBytesOfBlock) const {
+  int64_t resident =
+      getResidentBlocks(threads, registersOfThread, sharedBytesOfBlock);
+  return double(resident * llvm::divideCeil(threads, 32)) / double(warps);
+}

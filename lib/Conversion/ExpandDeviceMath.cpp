@@ -7,6 +7,7 @@
 //   pow   exp(y log x), for x >= 0
 //   tanh  by exp; its error is absolute
 //   sin   a series in the rest modulo pi / 2, for |x| below 2^20
+//   erf   exp(-x^2) times a series of positive terms; for checks, not for speed
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,6 +19,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
@@ -158,6 +160,41 @@ static Scalar expandSin(const Scalar &x, int64_t turns) {
   return hasBit(quarter, 2).select(-result, result);
 }
 
+/// 2 / sqrt(pi) x exp(-x^2) (1 + z/3 (1 + z/5 (1 + ...))) with z = 2 x^2.
+static Scalar expandErf(const Scalar &x) {
+  ImplicitLocOpBuilder &b = *x.b;
+  // Beyond, the result is 1; up to there so many terms are enough.
+  constexpr double largest = 6.0;
+  constexpr int64_t terms = 150;
+  Scalar isNegative = x < x.like(0.0);
+  Scalar size = isNegative.select(-x, x);
+  Scalar isLarge = x.like(largest) < size;
+  Scalar inside = isLarge.select(x.like(largest), size);
+  Scalar square = inside * inside;
+  auto index = [&](int64_t value) -> Value {
+    return arith::ConstantIndexOp::create(b, value);
+  };
+  auto loop = scf::ForOp::create(b, index(0), index(terms), index(1),
+                                 ValueRange{x.like(1.0).value});
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    Type wide = b.getI64Type();
+    Value number = arith::IndexCastOp::create(b, wide, loop.getInductionVar());
+    Value order = arith::SubIOp::create(
+        b, arith::ConstantIntOp::create(b, wide, terms), number);
+    Scalar odd =
+        Scalar(b, arith::SIToFPOp::create(b, b.getF64Type(), order)) * 2.0 +
+        1.0;
+    Scalar sum(b, loop.getRegionIterArg(0));
+    scf::YieldOp::create(b, (square * 2.0 / odd * sum + sum.like(1.0)).value);
+  }
+  Scalar series(b, loop.getResult(0));
+  Scalar result = series * inside * expandExp(-square) * 1.12837916709551257390;
+  result = isLarge.select(x.like(1.0), result);
+  return isNegative.select(-result, result);
+}
+
 static Scalar expandOp(math::ExpOp, ArrayRef<Scalar> in) {
   return expandExp(in[0]);
 }
@@ -169,6 +206,9 @@ static Scalar expandOp(math::PowFOp, ArrayRef<Scalar> in) {
 }
 static Scalar expandOp(math::TanhOp, ArrayRef<Scalar> in) {
   return expandTanh(in[0]);
+}
+static Scalar expandOp(math::ErfOp, ArrayRef<Scalar> in) {
+  return expandErf(in[0]);
 }
 static Scalar expandOp(math::SinOp, ArrayRef<Scalar> in) {
   return expandSin(in[0], 0);
@@ -226,8 +266,9 @@ struct ExpandDeviceMath : mt::impl::ExpandDeviceMathBase<ExpandDeviceMath> {
              name == math::ErfOp::getOperationName();
     });
     patterns.add<Expand<math::ExpOp, false>, Expand<math::LogOp, false>,
-                 Expand<math::TanhOp, false>, Expand<math::PowFOp, true>,
-                 Expand<math::SinOp, true>, Expand<math::CosOp, true>>(context);
+                 Expand<math::TanhOp, false>, Expand<math::ErfOp, false>,
+                 Expand<math::PowFOp, true>, Expand<math::SinOp, true>,
+                 Expand<math::CosOp, true>>(context);
     // The conversion of GPU code would call their maker's library.
     patterns.add<UseIntrinsic<math::SqrtOp>>(context, "llvm.sqrt");
     patterns.add<UseIntrinsic<math::FmaOp>>(context, "llvm.fma");

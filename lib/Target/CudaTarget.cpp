@@ -196,9 +196,8 @@ Expected<Cubin> mt::assemblePtx(llvm::StringRef ptx,
   return Cubin{readFile(output.path), parseResources(said)};
 }
 
-Error mt::embedDeviceImages(ModuleOp module, llvm::StringRef ptx,
-                            llvm::ArrayRef<std::string> cubins,
-                            llvm::StringRef ptxas) {
+void mt::embedDeviceImages(ModuleOp module, llvm::StringRef ptx,
+                           const llvm::StringMap<Cubin> &cubins) {
   OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
   auto embed = [&](StringRef name, StringRef bytes) {
     auto image = LLVM::GlobalOp::create(
@@ -209,12 +208,9 @@ Error mt::embedDeviceImages(ModuleOp module, llvm::StringRef ptx,
     image.setAlignment(64);
   };
   embed(ptxSymbol, (ptx + StringRef("\0", 1)).str());
-  for (const std::string &architecture : cubins) {
-    auto cubin = assemblePtx(ptx, architecture, ptxas);
-    if (!cubin)
-      return cubin.takeError();
-    embed(getCubinSymbol(architecture), cubin->code);
-  }
-  module.lookupSymbol<gpu::GPUModuleOp>(host::deviceModuleName).erase();
-  return Error::success();
+  SmallVector<StringRef> architectures(cubins.keys());
+  llvm::sort(architectures);
+  for (StringRef architecture : architectures)
+    embed(getCubinSymbol(architecture), cubins.find(architecture)->second.code);
+  module.lookupSymbol(host::deviceModuleName)->erase();
 }

@@ -13,6 +13,7 @@
 #include "mt/Support/CommandLine.h"
 #include "mt/Support/OutputFile.h"
 #include "mt/Target/CudaTarget.h"
+#include "mt/Target/DeviceReport.h"
 #include "mt/Target/HostTarget.h"
 #include "mt/Transforms/Passes.h"
 
@@ -89,6 +90,11 @@ static LogicalResult checkTarget(const CLI::App &app, Arguments &arguments) {
     if (app.count(flag.str()) && arguments.kind != "cuda")
       return fail(flag + ": expected --target cuda beside it, found " +
                   arguments.kind);
+  if (arguments.report == "device" &&
+      (arguments.kind != "cuda" || !arguments.stopAfter.empty() ||
+       arguments.emit == "mlir" || arguments.emit == "ptx"))
+    return fail("--report device: expected --target cuda and a step as output "
+                "beside it, found none");
   if (arguments.emit == "ptx" && arguments.kind != "cuda")
     return fail("--emit ptx: expected --target cuda beside it, found " +
                 arguments.kind);
@@ -193,8 +199,8 @@ static LogicalResult check(const CLI::App &app, Arguments &arguments) {
       failed(checkWord("--emit", arguments.emit,
                        {"mlir", "llvm", "ptx", "obj", "so"})) ||
       failed(checkTarget(app, arguments)) ||
-      failed(
-          checkWord("--report", arguments.report, {"text", "json", "kernels"})))
+      failed(checkWord("--report", arguments.report,
+                       {"text", "json", "kernels", "device"})))
     return failure();
   const std::optional<std::string> &cache = arguments.cacheFolder;
   if (cache && !cache->empty() && !makeCacheFolder(*cache))
@@ -352,7 +358,8 @@ static std::optional<int> parse(int argc, char **argv, Arguments &arguments) {
   app.add_option("--report", arguments.report,
                  "print every collective, and the peak of memory: text or "
                  "json; or every kernel with its ops and bytes, and, with "
-                 "--machine, the least it takes: kernels");
+                 "--machine, the least it takes: kernels; or the same with the "
+                 "grids of a device, and its occupancy: device");
   app.add_flag("--remarks", arguments.pipeline.remarks.getValue(),
                "say why layouts and collectives are what they are");
   try {
@@ -494,8 +501,16 @@ static LogicalResult writeDeviceCode(ModuleOp module,
   if (arguments.emit == "ptx")
     return checked(writeOutput(arguments.output,
                                [&](llvm::raw_ostream &os) { os << *ptx; }));
-  if (llvm::Error error = embedDeviceImages(module, *ptx, cubins, ptxas))
-    return fail(std::move(error));
+  llvm::StringMap<Cubin> assembled;
+  for (const std::string &architecture : cubins) {
+    auto cubin = assemblePtx(*ptx, architecture, ptxas);
+    if (!cubin)
+      return fail(cubin.takeError());
+    assembled[architecture] = std::move(*cubin);
+  }
+  if (arguments.report == "device")
+    printDeviceReport(readManifest(module), assembled, llvm::outs());
+  embedDeviceImages(module, *ptx, assembled);
   return writeCode(module, arguments);
 }
 

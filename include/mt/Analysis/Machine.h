@@ -50,6 +50,27 @@ struct Machine {
                           int64_t localBytes) const;
 };
 
+/// A GPU as its maker describes it.
+struct Device {
+  llvm::StringRef name, architecture;
+  /// Operations in a second: of products of bf16 on tensor cores, and of f32.
+  double bf16FlopsPerSecond, f32FlopsPerSecond;
+  double memoryBytesPerSecond;
+  int64_t multiprocessors;
+  /// Of one multiprocessor.
+  int64_t registers = 65536, sharedBytes, warps = 64, blocks = 32;
+
+  /// Blocks of a function that one multiprocessor runs at a time.
+  int64_t getResidentBlocks(int64_t threads, int64_t registersOfThread,
+                            int64_t sharedBytesOfBlock) const;
+  /// The part of a multiprocessor's warps that they are.
+  double getOccupancy(int64_t threads, int64_t registersOfThread,
+                      int64_t sharedBytesOfBlock) const;
+};
+
+/// Those that times are predicted for.
+llvm::ArrayRef<Device> getKnownDevices();
+
 /// Parses `bandwidth=1e11,bandwidth.dp=2.5e10,latency=5e-6,flops=1e14,memory=3e12`
 /// (bytes or operations per second, seconds; all optional); on failure `error`
 /// says what is wrong.

@@ -11,6 +11,7 @@
 #define MT_TARGET_CUDATARGET_H
 
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
 
 #include <optional>
@@ -46,10 +47,9 @@ llvm::Expected<Cubin> assemblePtx(llvm::StringRef ptx,
                                   llvm::StringRef ptxas);
 
 /// Puts the images that the manifest names into the module, in place of its
-/// device functions: `ptx`, and machine code for each of `cubins`.
-llvm::Error embedDeviceImages(mlir::ModuleOp module, llvm::StringRef ptx,
-                              llvm::ArrayRef<std::string> cubins,
-                              llvm::StringRef ptxas);
+/// device functions: PTX, and machine code by its architecture.
+void embedDeviceImages(mlir::ModuleOp module, llvm::StringRef ptx,
+                       const llvm::StringMap<Cubin> &cubins);
 
 } // namespace mt
 
