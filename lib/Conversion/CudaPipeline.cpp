@@ -29,6 +29,10 @@ std::string mt::getCubinSymbol(StringRef architecture) {
   return ("mt_image_" + architecture).str();
 }
 
+/// Parts of a sum over rows: two blocks for every multiprocessor of a large
+/// device.
+static constexpr int64_t sumParts = 256;
+
 static SmallVector<std::string> listImages(const CudaPipelineOptions &options) {
   SmallVector<std::string> images{"ptx:" + options.architecture + ":" +
                                   ptxSymbol.str()};
@@ -58,15 +62,19 @@ static void addDeviceCode(OpPassManager &manager) {
 
 void mt::buildCudaPipeline(OpPassManager &manager,
                            const CudaPipelineOptions &options) {
-  addKernels(manager, /*onDevice=*/true);
+  ToLinalgOptions linalg;
+  linalg.onDevice = true;
+  linalg.sumParts = sumParts;
+  addKernels(manager, linalg);
   FuseRowsOptions rows;
   // A task a row, or what a part of a sum has: blocks are many.
   rows.minPoints = 0;
   rows.blockBytes = 0;
+  rows.sumParts = sumParts;
   manager.addNestedPass<func::FuncOp>(createFuseRows(rows));
   // Shared memory is small: what tasks hold has its place by when it is needed.
   PlaceScratchOptions scratch;
-  scratch.leaveTasks = true;
+  scratch.onDevice = true;
   manager.addNestedPass<func::FuncOp>(createPlaceScratch(scratch));
   ContractionsToRuntimeOptions products;
   products.outermost = true;

@@ -44,18 +44,18 @@ namespace {
 class RowLoopBuilder {
 public:
   /// `blockBytes` are what the rows of a block may take, of all that the ops
-  /// touch.
-  RowLoopBuilder(const RowGroup &group, int64_t blockBytes)
+  /// touch; at most `sumParts` tasks sum over rows.
+  RowLoopBuilder(const RowGroup &group, int64_t blockBytes, int64_t sumParts)
       : group(group), rows(group.getRows()), ops(group.getOps()),
-        accesses(group.getAccesses()), block(chooseBlock(blockBytes)),
+        accesses(group.getAccesses()), block(chooseBlock(blockBytes, sumParts)),
         blocks(llvm::product_of(rows) / block),
-        tasks(group.hasSums() ? std::min(blocks, rowSumParts) : blocks) {}
+        tasks(group.hasSums() ? std::min(blocks, sumParts) : blocks) {}
 
   /// `deferred` are ops between those of the group that run after all blocks.
   void build(int64_t minPoints, ArrayRef<linalg::LinalgOp> deferred);
 
 private:
-  int64_t chooseBlock(int64_t blockBytes) const;
+  int64_t chooseBlock(int64_t blockBytes, int64_t sumParts) const;
   int64_t countPoints() const;
   void addPartials(ImplicitLocOpBuilder &b);
   void buildLoop(ImplicitLocOpBuilder &b, bool onThreads);
@@ -94,7 +94,8 @@ static int64_t countRowBytes(MemRefType type, unsigned numRows) {
 
 /// As many rows as fit and leave a block for every part of a sum, of those that
 /// divide their dimension.
-int64_t RowLoopBuilder::chooseBlock(int64_t blockBytes) const {
+int64_t RowLoopBuilder::chooseBlock(int64_t blockBytes,
+                                    int64_t sumParts) const {
   llvm::SmallDenseSet<Value> seen;
   int64_t bytes = 0;
   for (const Access &access : accesses)
@@ -104,8 +105,8 @@ int64_t RowLoopBuilder::chooseBlock(int64_t blockBytes) const {
   int64_t most = std::clamp<int64_t>(blockBytes / std::max<int64_t>(bytes, 1),
                                      1, rows.back());
   if (group.hasSums())
-    most = std::min(most,
-                    std::max<int64_t>(1, llvm::product_of(rows) / rowSumParts));
+    most =
+        std::min(most, std::max<int64_t>(1, llvm::product_of(rows) / sumParts));
   while (rows.back() % most != 0)
     --most;
   return most;
@@ -381,7 +382,7 @@ static SmallVector<int64_t> findRows(ArrayRef<linalg::LinalgOp> run) {
 
 /// Fuses what can be fused of the ops from `first` on.
 static void fuseRun(ArrayRef<linalg::LinalgOp> run, int64_t minPoints,
-                    int64_t blockBytes) {
+                    int64_t blockBytes, int64_t sumParts) {
   SmallVector<int64_t> rows = findRows(run);
   if (rows.empty())
     return;
@@ -394,7 +395,7 @@ static void fuseRun(ArrayRef<linalg::LinalgOp> run, int64_t minPoints,
       deferred.push_back(op);
   }
   if (group.isWorthwhile())
-    RowLoopBuilder(group, blockBytes).build(minPoints, deferred);
+    RowLoopBuilder(group, blockBytes, sumParts).build(minPoints, deferred);
 }
 
 namespace {
@@ -415,7 +416,7 @@ struct FuseRows : mt::impl::FuseRowsBase<FuseRows> {
       it = runs.back().back()->getIterator();
     }
     for (ArrayRef<linalg::LinalgOp> run : runs)
-      fuseRun(run, minPoints, blockBytes);
+      fuseRun(run, minPoints, blockBytes, sumParts);
   }
 };
 

@@ -83,9 +83,9 @@ void mt::registerConversionDialects(DialectRegistry &registry) {
   vector::registerConvertVectorToLLVMInterface(registry);
 }
 
-void mt::addKernels(OpPassManager &manager, bool onDevice) {
+void mt::addKernels(OpPassManager &manager, const ToLinalgOptions &options) {
   manager.addPass(createOutlineKernels());
-  manager.addNestedPass<func::FuncOp>(createToLinalg({onDevice}));
+  manager.addNestedPass<func::FuncOp>(createToLinalg(options));
   manager.addNestedPass<func::FuncOp>(createFuseElementwise());
   // Whether a result can be written over an operand shows in indexing maps.
   manager.addNestedPass<func::FuncOp>(createReuseOperands());
@@ -119,7 +119,7 @@ void mt::addHostCode(OpPassManager &manager, const HostPipelineOptions &options,
 
 void mt::buildHostPipeline(OpPassManager &manager,
                            const HostPipelineOptions &options) {
-  addKernels(manager, /*onDevice=*/false);
+  addKernels(manager);
   manager.addNestedPass<func::FuncOp>(createFuseRows());
   manager.addNestedPass<func::FuncOp>(createPlaceScratch());
   manager.addPass(createContractionsToRuntime());

@@ -28,11 +28,11 @@ static Scalar getHyperparameter(ImplicitLocOpBuilder &b, Value tensor,
   return Scalar(b, tensor::ExtractOp::create(b, tensor, index)).toF64();
 }
 
-/// `x` as rowSumParts rows; null where its elements do not divide.
-static Value cutForSum(ImplicitLocOpBuilder &b, Value x) {
+/// `x` as `parts` rows; null where its elements do not divide.
+static Value cutForSum(ImplicitLocOpBuilder &b, Value x, int64_t parts) {
   RankedTensorType type = getTensorType(x);
-  int64_t size = type.getNumElements() / rowSumParts;
-  if (type.getNumElements() % rowSumParts != 0 || size < 1024)
+  int64_t size = type.getNumElements() / parts;
+  if (type.getNumElements() % parts != 0 || size < 1024)
     return {};
   ReassociationIndices all =
       llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
@@ -41,22 +41,27 @@ static Value cutForSum(ImplicitLocOpBuilder &b, Value x) {
                    : tensor::CollapseShapeOp::create(
                          b, x, SmallVector<ReassociationIndices>{all});
   return tensor::ExpandShapeOp::create(
-      b, RankedTensorType::get({rowSumParts, size}, type.getElementType()), flat,
+      b, RankedTensorType::get({parts, size}, type.getElementType()), flat,
       SmallVector<ReassociationIndices>{{0, 1}});
 }
 
-static Results lowerSumOfSquares(SumOfSquaresOp op, ImplicitLocOpBuilder &b) {
+static Results lowerSumOfSquares(SumOfSquaresOp op, ImplicitLocOpBuilder &b,
+                                 int64_t sumParts) {
   Accumulator sum{b.getF64Type(), 0.0};
   auto addSquare = [](ScalarArgs in) {
     Scalar x = in[0].toF64();
     return accumulate(in[1], x * x);
   };
-  Value parts = cutForSum(b, op.getX());
+  // Fewer where so many would be too small, or do not divide.
+  Value parts;
+  for (; !parts && sumParts >= rowSumParts; sumParts /= 2)
+    parts = cutForSum(b, op.getX(), sumParts);
   if (!parts) {
     Domain all(b, getTensorType(op.getX()).getShape());
     return {all.reduce(all.allDims(), {all.whole(op.getX())}, sum, addSquare)};
   }
-  Domain rows(b, getTensorType(parts).getShape()), row(b, {rowSumParts});
+  Domain rows(b, getTensorType(parts).getShape()),
+      row(b, getTensorType(parts).getShape().take_front());
   parts = rows.reduce(rows.lastDim(), {rows.whole(parts)}, sum, addSquare);
   return {row.reduce(row.allDims(), {row.whole(parts)}, sum,
                      [](ScalarArgs in) { return in[1] + in[0]; })};
@@ -131,8 +136,11 @@ static Results lowerAdamW(AdamWOp op, ImplicitLocOpBuilder &b) {
       });
 }
 
-void mt::addStepLowerings(RewritePatternSet &patterns) {
-  addLowering<SumOfSquaresOp>(patterns, lowerSumOfSquares);
+void mt::addStepLowerings(RewritePatternSet &patterns, int64_t sumParts) {
+  addLowering<SumOfSquaresOp>(patterns,
+                              [=](SumOfSquaresOp op, ImplicitLocOpBuilder &b) {
+                                return lowerSumOfSquares(op, b, sumParts);
+                              });
   addLowering<ClipOp>(patterns, lowerClip);
   addLowering<AdamWOp>(patterns, lowerAdamW);
 }

@@ -7,8 +7,9 @@
 
 namespace mt {
 
-/// From the scheduled phase to kernels on memory, for a host or a device.
-void addKernels(mlir::OpPassManager &manager, bool onDevice);
+/// From the scheduled phase to kernels on memory.
+void addKernels(mlir::OpPassManager &manager,
+                const ToLinalgOptions &options = {});
 
 /// From kernels whose large loops are calls to the lowered phase. `images` are
 /// the code for a device, as `mt-embed-manifest` takes them.

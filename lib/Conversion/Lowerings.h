@@ -48,7 +48,8 @@ void addPartLowerings(mlir::RewritePatternSet &patterns);
 void addHeadLowerings(mlir::RewritePatternSet &patterns);
 void addRandomLowerings(mlir::RewritePatternSet &patterns);
 void addLossLowerings(mlir::RewritePatternSet &patterns);
-void addStepLowerings(mlir::RewritePatternSet &patterns);
+/// A sum of squares is taken in at most `sumParts` parts.
+void addStepLowerings(mlir::RewritePatternSet &patterns, int64_t sumParts);
 
 /// `offset`, or 0 where there is none, as an index.
 Scalar getOffset(mlir::ImplicitLocOpBuilder &b, mlir::Value offset);

@@ -40,41 +40,51 @@ static Block *getStack(func::FuncOp kernel, memref::AllocOp op) {
                                                       : nullptr;
 }
 
+static void placeOnStack(memref::AllocOp op, Block *stack) {
+  OpBuilder builder(op.getContext());
+  builder.setInsertionPointToStart(stack);
+  op.replaceAllUsesWith(
+      memref::AllocaOp::create(builder, op.getLoc(), op.getType(),
+                               builder.getI64IntegerAttr(alignmentBytes))
+          .getResult());
+  op.erase();
+}
+
+static int64_t getPlannedBytes(func::FuncOp kernel) {
+  auto planned = kernel->getAttrOfType<IntegerAttr>(host::attr::scratchBytes);
+  return planned ? planned.getInt() : 0;
+}
+
 /// Puts what belongs there on the stack; returns the other allocations and
 /// their size together.
 static std::pair<SmallVector<ScratchPart>, int64_t>
-placeOnStack(func::FuncOp kernel, bool leaveTasks) {
+placeOnStacks(func::FuncOp kernel, bool onDevice) {
   SmallVector<memref::AllocOp> allocations;
-  kernel.walk([&](memref::AllocOp op) {
-    if (!leaveTasks || !op->getParentOfType<scf::ForallOp>())
-      allocations.push_back(op);
-  });
+  kernel.walk([&](memref::AllocOp op) { allocations.push_back(op); });
   SmallVector<ScratchPart> scratch;
   int64_t bytes = 0;
   for (memref::AllocOp op : allocations) {
+    if (onDevice && op->getParentOfType<scf::ForallOp>())
+      continue;
     Block *stack = getStack(kernel, op);
-    if (!stack) {
-      scratch.emplace_back(op, bytes);
-      bytes += llvm::alignTo(getBytes(op.getType()), alignmentBytes);
+    int64_t end = bytes + llvm::alignTo(getBytes(op.getType()), alignmentBytes);
+    if (onDevice && end > getPlannedBytes(kernel))
+      stack = &kernel.front();
+    if (stack) {
+      placeOnStack(op, stack);
       continue;
     }
-    OpBuilder builder(kernel.getContext());
-    builder.setInsertionPointToStart(stack);
-    op.replaceAllUsesWith(
-        memref::AllocaOp::create(builder, op.getLoc(), op.getType(),
-                                 builder.getI64IntegerAttr(alignmentBytes))
-            .getResult());
-    op.erase();
+    scratch.emplace_back(op, bytes);
+    bytes = end;
   }
   return {scratch, bytes};
 }
 
 /// Puts every allocation on the stack or into the last argument, which is as
 /// large as memory was planned.
-static LogicalResult placeScratch(func::FuncOp kernel, bool leaveTasks) {
-  auto [scratch, bytes] = placeOnStack(kernel, leaveTasks);
-  auto attribute = kernel->getAttrOfType<IntegerAttr>(host::attr::scratchBytes);
-  int64_t planned = attribute ? attribute.getInt() : 0;
+static LogicalResult placeScratch(func::FuncOp kernel, bool onDevice) {
+  auto [scratch, bytes] = placeOnStacks(kernel, onDevice);
+  int64_t planned = getPlannedBytes(kernel);
   if (bytes > planned)
     return kernel.emitError()
            << "internal error: expected scratch of at most " << planned
@@ -102,7 +112,7 @@ struct PlaceScratch : mt::impl::PlaceScratchBase<PlaceScratch> {
 
   void runOnOperation() override {
     if (isKernel(getOperation()) &&
-        failed(placeScratch(getOperation(), leaveTasks)))
+        failed(placeScratch(getOperation(), onDevice)))
       signalPassFailure();
   }
 };

@@ -45,7 +45,7 @@ struct ToLinalg : mt::impl::ToLinalgBase<ToLinalg> {
     addPartLowerings(patterns);
     addRandomLowerings(patterns);
     addLossLowerings(patterns);
-    addStepLowerings(patterns);
+    addStepLowerings(patterns, sumParts);
     ConversionTarget target(getContext());
     target.addIllegalDialect<MtDialect>();
     target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });

@@ -4,6 +4,7 @@
 #define MT_CONVERSION_PASSES_H
 
 #include "mt/Conversion/HostOps.h"
+#include "mt/IR/Mt.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"

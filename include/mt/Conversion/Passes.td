@@ -72,7 +72,9 @@ def ToLinalg : Pass<"mt-to-linalg", "::mlir::func::FuncOp"> {
   }];
   let options = [
     Option<"onDevice", "on-device", "bool", "false",
-           "for the many threads of a device rather than a host's few">
+           "for the many threads of a device rather than a host's few">,
+    Option<"sumParts", "sum-parts", "int64_t", "::mt::rowSumParts",
+           "parts of the sum of squares of a tensor">
   ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect",
@@ -183,7 +185,9 @@ def FuseRows : Pass<"mt-fuse-rows", "::mlir::func::FuncOp"> {
            "iterations of all ops from which on threads share them">,
     Option<"blockBytes", "block-bytes", "int64_t", "32768",
            "what the rows of a block may take of a cache; at least one row is "
-           "a block">
+           "a block">,
+    Option<"sumParts", "sum-parts", "int64_t", "::mt::rowSumParts",
+           "tasks that sum over rows at most">
   ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect",
@@ -211,8 +215,10 @@ def PlaceScratch : Pass<"mt-place-scratch", "::mlir::func::FuncOp"> {
     planned.
   }];
   let options = [
-    Option<"leaveTasks", "leave-tasks", "bool", "false",
-           "leave what tasks of an `scf.forall` hold where it is allocated">
+    Option<"onDevice", "on-device", "bool", "false",
+           "leave what tasks of an `scf.forall` hold where it is allocated, and "
+           "put on the stack what is more than was planned: a device has more "
+           "parts of sums">
   ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::memref::MemRefDialect"];
