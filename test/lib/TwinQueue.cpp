@@ -3,12 +3,19 @@
 #include "TwinQueue.h"
 
 #include "mt/error.h"
-#include "simulated/Fibers.h"
-
 #include <cstring>
 
 using namespace mt::test;
 namespace runtime = mt::runtime;
+
+namespace {
+
+/// Of the host, where nobody looks at what is used.
+struct AnyMemory : mt::simulated::AccessLog {
+  bool add(uintptr_t, size_t, bool) override { return true; }
+};
+
+} // namespace
 
 TwinQueue::TwinQueue(const DeviceCode &code,
                      runtime::Communicator &communicator)
@@ -33,15 +40,14 @@ void TwinQueue::launch(int64_t number, const int64_t *arguments) {
   std::vector<void *> pointers;
   for (int64_t &value : values)
     pointers.push_back(&value);
-  bool backwards = ++launches % 2 == 0;
+  mt::simulated::BlockTask task{twins[size_t(number)], pointers.data(),
+                                function.threads, ++launches % 2 == 0};
+  AnyMemory log;
   for (int64_t block = 0; block < function.blocks; ++block) {
     // Not zeros: what is read has been written.
     std::vector<int64_t> shared(size_t(function.sharedBytes / 8 + 1),
                                 int64_t(0xAAAAAAAAAAAAAAAA));
-    std::string problem = mt::simulated::runBlock(
-        twins[size_t(number)], pointers.data(), block, function.threads,
-        shared.data(), backwards,
-        [](const void *, int64_t, bool) { return true; });
+    std::string problem = runner.run(task, block, shared.data(), log);
     if (!problem.empty())
       throw runtime::Error(function.name + ": " + problem);
   }

@@ -7,6 +7,7 @@
 #include "RunRanks.h"
 #include "host/Context.h"
 #include "mt/device.h"
+#include "simulated/Fibers.h"
 
 #include <vector>
 
@@ -29,6 +30,7 @@ private:
   /// Of the host: products are its own.
   mt_context host;
   std::vector<int64_t> scratchMemory;
+  mt::simulated::BlockRunner runner;
   int64_t launches = 0;
 };
 

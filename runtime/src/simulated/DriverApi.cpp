@@ -312,12 +312,11 @@ CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gridY,
     std::vector<uint64_t> values;
     for (void **argument = arguments; *argument; ++argument)
       values.push_back(*static_cast<uint64_t *>(*argument));
-    Function kernel = *reinterpret_cast<Function *>(function);
+    Launch launch{*reinterpret_cast<Function *>(function), values, gridX,
+                  blockX, sharedBytes};
     Operation operation;
-    operation.name = kernel.name;
-    operation.run = [&sim, kernel, values, gridX, blockX, sharedBytes] {
-      sim.runKernel(kernel, values, gridX, blockX, sharedBytes);
-    };
+    operation.name = launch.function.name;
+    operation.run = [&sim, launch] { sim.runKernel(launch); };
     sim.enqueue(streamOf(stream), std::move(operation));
     return CUDA_SUCCESS;
   });

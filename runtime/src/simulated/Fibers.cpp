@@ -3,7 +3,7 @@
 #include "Fibers.h"
 
 #include <algorithm>
-#include <memory>
+#include <new>
 #include <vector>
 
 #include <sys/mman.h>
@@ -17,15 +17,34 @@
 #include <ucontext.h>
 #endif
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
+
 using namespace mt::simulated;
 
 //===----------------------------------------------------------------------===//
-// Switching stacks
+// Threads
 //===----------------------------------------------------------------------===//
 
 namespace {
 
-constexpr size_t stackBytes = 64 << 10;
+/// Where a thread may stop.
+enum Place { Barrier, WarpBarrier, Shuffle, End };
+
+struct Thread;
+
+struct Warp {
+  /// What its threads bring to a shuffle, and to the one before: some have not
+  /// fetched that yet when the first comes to the next.
+  int32_t values[2][MT_WARP_SIZE];
+  /// One of the two.
+  int32_t *current;
+  Thread *first;
+  uint32_t count;
+  /// How many threads have stopped where.
+  uint32_t stopped[4];
+};
 
 #if MT_SWITCHES_BY_HAND
 
@@ -38,13 +57,53 @@ using Context = ucontext_t;
 
 #endif
 
+/// What the threads of a block have in common.
+struct Common {
+  BlockTask task;
+  /// Who runs the warps, as a thread.
+  Thread *scheduler;
+  /// A thread was not allowed to go on.
+  bool isAbandoned;
+};
+
+struct alignas(lineBytes) Thread {
+  // First: a twin's thread is one of these.
+  mt_twin_thread twin;
+  AccessLog *log;
+  // Another line, which an access does not need.
+  Thread *next;
+  Warp *warp;
+  Common *common;
+  Context context;
+  uint32_t lane;
+  bool isNew;
+};
+
+static_assert(offsetof(Thread, next) == lineBytes,
+              "what an access needs is one line");
+
+Thread &threadOf(mt_twin_thread *thread) {
+  return *reinterpret_cast<Thread *>(thread);
+}
+
 } // namespace
+
+//===----------------------------------------------------------------------===//
+// Switching stacks
+//===----------------------------------------------------------------------===//
 
 #if MT_SWITCHES_BY_HAND
 
-/// Leaves this stack, remembered in `*from`, for the one left at `to`.
-extern "C" void mtSwitchStack(void **from, void *to);
+/// Leaves this stack, remembered in `*from`, for the one left at `to`. A stack
+/// that begins does so with a function, which gets `thread`.
+///
+/// The control words of SSE and x87 are a callee's to keep too. No twin changes
+/// them, and all stacks of a runner are of one thread of the host: they are
+/// what they were.
+extern "C" void mtSwitchStack(void *thread, void **from, void *to);
 
+// Each call is answered by the return of another stack's call, from the same
+// place as a rule: so processors predict it.
 asm(R"(
   .text
   .local mtSwitchStack
@@ -56,8 +115,8 @@ mtSwitchStack:
   pushq %r13
   pushq %r14
   pushq %r15
-  movq %rsp, (%rdi)
-  movq %rsi, %rsp
+  movq %rsp, (%rsi)
+  movq %rdx, %rsp
   popq %r15
   popq %r14
   popq %r13
@@ -72,239 +131,279 @@ mtSwitchStack:
 
 namespace {
 
-void switchTo(Context &from, Context &to) {
+void switchTo(Thread &from, Thread &to) {
 #if MT_SWITCHES_BY_HAND
-  mtSwitchStack(&from, to);
+  mtSwitchStack(&to, &from.context, to.context);
 #else
-  swapcontext(&from, &to);
+  swapcontext(&from.context, &to.context);
 #endif
 }
 
-class Stack {
-public:
-  Stack()
-      : memory(static_cast<char *>(
-            mmap(nullptr, stackBytes, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {
-    if (memory == MAP_FAILED)
-      throw std::bad_alloc();
+/// The bottom of every stack: runs a thread, and those that have not begun when
+/// it is at its end.
+void runThreads(Thread *thread) {
+  while (true) {
+    thread->isNew = false;
+    const BlockTask &task = thread->common->task;
+    task.function(&thread->twin, task.arguments);
+    ++thread->warp->stopped[End];
+    if (!thread->next->isNew)
+      switchTo(*thread, *thread->next);
+    thread = thread->next;
   }
-  ~Stack() { munmap(memory, stackBytes); }
-  Stack(const Stack &) = delete;
-  Stack &operator=(const Stack &) = delete;
+}
 
-  /// Lets `context` begin with `body`, which must not return.
-  void prepare(Context &context, void (*body)()) {
+/// The stacks of a block's threads, side by side in large pages.
+class Stacks {
+public:
+  Stacks()
+      : start(mmap(nullptr, allBytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
+    if (start == MAP_FAILED)
+      throw std::bad_alloc();
+    auto address = (reinterpret_cast<uintptr_t>(start) + largePage - 1) /
+                   largePage * largePage;
+    memory = reinterpret_cast<char *>(address);
+#ifdef MADV_HUGEPAGE
+    madvise(memory, mostThreads * stackBytes, MADV_HUGEPAGE);
+#endif
+  }
+  ~Stacks() { munmap(start, allBytes); }
+  Stacks(const Stacks &) = delete;
+  Stacks &operator=(const Stacks &) = delete;
+
+  /// Lets the thread begin on a stack of its own.
+  void prepare(Thread &thread, size_t number) {
+    thread.isNew = true;
+    char *bottom = memory + number * stackBytes;
+    *reinterpret_cast<uint64_t *>(bottom) = untouched;
+    // Stacks in use at once are not all at the same place of a cache.
+    size_t bytes = stackBytes - number * 5 % 64 * lineBytes;
 #if MT_SWITCHES_BY_HAND
     // As a call leaves it: below an address at a multiple of 16.
-    auto top = reinterpret_cast<void **>(memory + stackBytes) - 2;
-    *top = reinterpret_cast<void *>(body);
-    context = top - 6;
-    std::fill_n(static_cast<void **>(context), 6, nullptr);
+    auto top = reinterpret_cast<void **>(bottom + bytes) - 2;
+    *top = reinterpret_cast<void *>(runThreads);
+    thread.context = top - 6;
+    std::fill_n(static_cast<void **>(thread.context), 6, nullptr);
 #else
-    getcontext(&context);
-    context.uc_stack.ss_sp = memory;
-    context.uc_stack.ss_size = stackBytes;
-    makecontext(&context, body, 0);
+    getcontext(&thread.context);
+    thread.context.uc_stack.ss_sp = bottom;
+    thread.context.uc_stack.ss_size = bytes;
+    auto address = reinterpret_cast<uintptr_t>(&thread);
+    makecontext(&thread.context, reinterpret_cast<void (*)()>(runHalves), 2,
+                unsigned(address >> 32), unsigned(address));
+#endif
+  }
+  /// Whether any of the first `count` stacks was too small.
+  bool haveOverflowed(size_t count) const {
+    for (size_t i = 0; i < count; ++i)
+      if (*reinterpret_cast<uint64_t *>(memory + i * stackBytes) != untouched)
+        return true;
+    return false;
+  }
+  /// Forgets the calls that are on them.
+  void abandon() {
+#ifdef __SANITIZE_ADDRESS__
+    __asan_unpoison_memory_region(memory, mostThreads * stackBytes);
 #endif
   }
 
+  static constexpr size_t mostThreads = 1024;
+  static constexpr size_t stackBytes = 32 << 10;
+
 private:
+#if !MT_SWITCHES_BY_HAND
+  // makecontext passes integers on.
+  static void runHalves(unsigned high, unsigned low) {
+    runThreads(
+        reinterpret_cast<Thread *>(uintptr_t(uint64_t(high) << 32 | low)));
+  }
+#endif
+
+  static constexpr size_t largePage = 2 << 20;
+  static constexpr size_t allBytes = mostThreads * stackBytes + largePage;
+  static constexpr uint64_t untouched = 0x5a5a5a5a5a5a5a5a;
+
+  void *start;
   char *memory;
 };
+
+} // namespace
 
 //===----------------------------------------------------------------------===//
 // A block
 //===----------------------------------------------------------------------===//
 
-enum class State { New, Ready, AtBarrier, AtWarpBarrier, AtShuffle, Done };
-
-struct Thread {
-  // First: a twin's thread is one of these.
-  mt_twin_thread twin;
-  State state = State::New;
-  int32_t value = 0, distance = 0;
-  Context context{};
-  Stack *stack = nullptr;
-};
-
-class Block {
+class BlockRunner::Implementation {
 public:
-  Block(mt_twin function, void **arguments, const AccessFn &access,
-        std::vector<std::unique_ptr<Stack>> &pool)
-      : function(function), arguments(arguments), access(access), pool(pool) {}
-
-  std::string run(int64_t block, int64_t count, void *shared, bool backwards);
+  std::string run(const BlockTask &task, int64_t block, void *shared,
+                  AccessLog &log);
 
 private:
-  static Thread &threadOf(mt_twin_thread *thread) {
-    return *reinterpret_cast<Thread *>(thread);
+  static void stop(mt_twin_thread *twin, Place place) {
+    Thread &thread = threadOf(twin);
+    ++thread.warp->stopped[place];
+    switchTo(thread, *thread.next);
   }
-  static void leave(mt_twin_thread *thread, State state);
-  static void body();
-  void resume(Thread &thread);
-  bool runWarp(size_t first, size_t last, bool backwards);
-  bool areAll(size_t first, size_t last, State state) const;
-  void shuffle(size_t first, size_t last);
+  static int32_t shuffle(mt_twin_thread *twin, int32_t value,
+                         int32_t distance);
+  static void access(mt_twin_thread *twin, const void *address, int64_t bytes,
+                     int32_t isWrite);
+  static void firstAccess(Thread &thread, const void *address, int64_t bytes,
+                          bool isWrite);
+  void prepare(const BlockTask &task, int64_t block, void *shared,
+               AccessLog &log);
+  void prepareWarp(size_t number);
+  bool runWarp(Warp &warp);
+  /// The block's threads that have stopped there.
+  size_t stoppedAt(Place place) const;
+  std::string runWarps(int64_t block);
   std::string describeStuck(int64_t block) const;
-  Stack *takeStack();
 
-  mt_twin function;
-  void **arguments;
-  const AccessFn &access;
-  std::vector<std::unique_ptr<Stack>> &pool;
-  std::vector<Stack *> freeStacks;
-  size_t stacksUsed = 0;
+  Stacks stacks;
   std::vector<Thread> threads;
-  Context scheduler{};
-  Thread *running = nullptr;
-  bool isAbandoned = false;
+  std::vector<Warp> warps;
+  Thread scheduler{};
+  Common common{};
 };
 
-/// The block that runs on this thread of the host.
-thread_local Block *current = nullptr;
-
-void Block::leave(mt_twin_thread *thread, State state) {
-  threadOf(thread).state = state;
-  switchTo(threadOf(thread).context, current->scheduler);
+int32_t BlockRunner::Implementation::shuffle(mt_twin_thread *twin,
+                                             int32_t value, int32_t distance) {
+  Thread &thread = threadOf(twin);
+  Warp &warp = *thread.warp;
+  int32_t *values = warp.current;
+  values[thread.lane] = value;
+  stop(twin, Shuffle);
+  uint32_t from = thread.lane ^ uint32_t(distance);
+  return values[from < warp.count ? from : thread.lane];
 }
 
-/// The bottom of every stack.
-void Block::body() {
-  while (true) {
-    Thread &thread = *current->running;
-    current->function(&thread.twin, current->arguments);
-    leave(&thread.twin, State::Done);
-  }
+[[gnu::noinline]] void
+BlockRunner::Implementation::firstAccess(Thread &thread, const void *address,
+                                         int64_t bytes, bool isWrite) {
+  if (thread.log->add(reinterpret_cast<uintptr_t>(address), size_t(bytes),
+                      isWrite))
+    return;
+  // Never comes back: its stack is forgotten.
+  thread.common->isAbandoned = true;
+  switchTo(thread, *thread.common->scheduler);
 }
 
-Stack *Block::takeStack() {
-  if (!freeStacks.empty()) {
-    Stack *stack = freeStacks.back();
-    freeStacks.pop_back();
-    return stack;
-  }
-  if (stacksUsed == pool.size())
-    pool.push_back(std::make_unique<Stack>());
-  return pool[stacksUsed++].get();
+void BlockRunner::Implementation::access(mt_twin_thread *twin,
+                                         const void *address, int64_t bytes,
+                                         int32_t isWrite) {
+  Thread &thread = threadOf(twin);
+  if (!thread.log->knows(reinterpret_cast<uintptr_t>(address), size_t(bytes),
+                         isWrite != 0))
+    firstAccess(thread, address, bytes, isWrite != 0);
 }
 
-void Block::resume(Thread &thread) {
-  if (thread.state == State::New) {
-    thread.stack = takeStack();
-    thread.stack->prepare(thread.context, body);
-  }
-  thread.state = State::Ready;
-  running = &thread;
-  switchTo(scheduler, thread.context);
-  if (thread.state == State::Done)
-    freeStacks.push_back(thread.stack);
-}
-
-bool Block::areAll(size_t first, size_t last, State state) const {
-  return std::all_of(threads.begin() + long(first),
-                     threads.begin() + long(last),
-                     [&](const Thread &t) { return t.state == state; });
-}
-
-void Block::shuffle(size_t first, size_t last) {
-  std::vector<int32_t> values;
-  for (size_t i = first; i < last; ++i)
-    values.push_back(threads[i].value);
+/// The ring of a warp.
+void BlockRunner::Implementation::prepareWarp(size_t number) {
+  size_t first = number * MT_WARP_SIZE;
+  size_t last = std::min(threads.size(), first + MT_WARP_SIZE);
+  Warp &warp = warps[number];
+  warp.current = warp.values[0];
+  warp.count = uint32_t(last - first);
+  Thread *next = &scheduler;
   for (size_t i = first; i < last; ++i) {
-    size_t from = (i - first) ^ size_t(threads[i].distance);
-    threads[i].value = values[from < values.size() ? from : i - first];
+    // From the end of the ring to its start.
+    size_t lane = common.task.isBackwards ? i - first : last - 1 - i;
+    Thread &thread = threads[first + lane];
+    thread.warp = &warp;
+    thread.lane = uint32_t(lane);
+    thread.next = next;
+    next = &thread;
   }
+  warp.first = next;
+}
+
+void BlockRunner::Implementation::prepare(const BlockTask &task, int64_t block,
+                                          void *shared, AccessLog &log) {
+  threads.resize(size_t(task.threads));
+  warps.resize((threads.size() + MT_WARP_SIZE - 1) / MT_WARP_SIZE);
+  common = {task, &scheduler, false};
+  for (size_t i = 0; i < threads.size(); ++i) {
+    Thread &thread = threads[i];
+    thread.twin = {int64_t(i),
+                   block,
+                   shared,
+                   [](mt_twin_thread *t) { stop(t, Barrier); },
+                   [](mt_twin_thread *t) { stop(t, WarpBarrier); },
+                   shuffle,
+                   access};
+    thread.log = &log;
+    thread.common = &common;
+    stacks.prepare(thread, i);
+  }
+  for (size_t i = 0; i < warps.size(); ++i)
+    prepareWarp(i);
 }
 
 /// Runs a warp until its threads wait for others of the block, or are done.
 /// False: they will never go on.
-bool Block::runWarp(size_t first, size_t last, bool backwards) {
+bool BlockRunner::Implementation::runWarp(Warp &warp) {
   while (true) {
-    for (size_t k = first; k < last && !isAbandoned; ++k) {
-      Thread &thread = threads[backwards ? last - 1 - (k - first) : k];
-      if (thread.state == State::New || thread.state == State::Ready)
-        resume(thread);
-    }
-    if (isAbandoned)
+    std::fill(std::begin(warp.stopped), std::end(warp.stopped), 0);
+    switchTo(scheduler, *warp.first);
+    if (common.isAbandoned)
       return false;
-    if (areAll(first, last, State::AtShuffle))
-      shuffle(first, last);
-    else if (!areAll(first, last, State::AtWarpBarrier))
-      break;
-    for (size_t i = first; i < last; ++i)
-      threads[i].state = State::Ready;
+    if (warp.stopped[Shuffle] == warp.count)
+      warp.current = warp.values[warp.current == warp.values[0]];
+    else if (warp.stopped[WarpBarrier] != warp.count)
+      return warp.stopped[Shuffle] + warp.stopped[WarpBarrier] == 0;
   }
-  return std::none_of(threads.begin() + long(first),
-                      threads.begin() + long(last), [](const Thread &t) {
-                        return t.state == State::AtShuffle ||
-                               t.state == State::AtWarpBarrier;
-                      });
 }
 
-std::string Block::describeStuck(int64_t block) const {
-  auto count = [&](State state) {
-    return std::to_string(
-        std::count_if(threads.begin(), threads.end(),
-                      [&](const Thread &t) { return t.state == state; }));
-  };
+size_t BlockRunner::Implementation::stoppedAt(Place place) const {
+  size_t sum = 0;
+  for (const Warp &warp : warps)
+    sum += warp.stopped[place];
+  return sum;
+}
+
+std::string
+BlockRunner::Implementation::describeStuck(int64_t block) const {
+  auto count = [&](Place place) { return std::to_string(stoppedAt(place)); };
   return "expected all threads of block " + std::to_string(block) +
-         " at one barrier, found " + count(State::AtBarrier) + " there, " +
-         count(State::AtWarpBarrier) + " at a barrier of their warp, " +
-         count(State::AtShuffle) + " at a shuffle, " + count(State::Done) +
-         " at their end";
+         " at one barrier, found " + count(Barrier) + " there, " +
+         count(WarpBarrier) + " at a barrier of their warp, " + count(Shuffle) +
+         " at a shuffle, " + count(End) + " at their end";
 }
 
-std::string Block::run(int64_t block, int64_t count, void *shared,
-                       bool backwards) {
-  threads.resize(size_t(count));
-  for (size_t i = 0; i < threads.size(); ++i) {
-    threads[i].state = State::New;
-    threads[i].twin = {
-        int64_t(i),
-        block,
-        shared,
-        [](mt_twin_thread *t) { leave(t, State::AtBarrier); },
-        [](mt_twin_thread *t) { leave(t, State::AtWarpBarrier); },
-        [](mt_twin_thread *t, int32_t value, int32_t distance) {
-          threadOf(t).value = value;
-          threadOf(t).distance = distance;
-          leave(t, State::AtShuffle);
-          return threadOf(t).value;
-        },
-        [](mt_twin_thread *t, const void *address, int64_t bytes,
-           int32_t isWrite) {
-          if (current->access(address, bytes, isWrite != 0))
-            return;
-          // Never comes back: its stack is forgotten.
-          current->isAbandoned = true;
-          leave(t, State::Done);
-        }};
-  }
+std::string BlockRunner::Implementation::runWarps(int64_t block) {
   while (true) {
-    for (size_t first = 0; first < threads.size(); first += MT_WARP_SIZE)
-      if (!runWarp(first, std::min(threads.size(), first + MT_WARP_SIZE),
-                   backwards))
-        return isAbandoned ? "" : describeStuck(block);
-    if (areAll(0, threads.size(), State::Done))
+    for (Warp &warp : warps)
+      std::fill(std::begin(warp.stopped), std::end(warp.stopped), 0);
+    for (Warp &warp : warps)
+      if (!runWarp(warp))
+        return common.isAbandoned ? "" : describeStuck(block);
+    if (stoppedAt(End) == threads.size())
       return "";
-    if (!areAll(0, threads.size(), State::AtBarrier))
+    if (stoppedAt(Barrier) != threads.size())
       return describeStuck(block);
-    for (Thread &thread : threads)
-      thread.state = State::Ready;
   }
 }
 
-} // namespace
-
-std::string mt::simulated::runBlock(mt_twin function, void **arguments,
-                                    int64_t block, int64_t threads,
-                                    void *shared, bool backwards,
-                                    const AccessFn &access) {
-  static thread_local std::vector<std::unique_ptr<Stack>> pool;
-  Block running(function, arguments, access, pool);
-  current = &running;
-  std::string problem = running.run(block, threads, shared, backwards);
-  current = nullptr;
+std::string BlockRunner::Implementation::run(const BlockTask &task,
+                                             int64_t block, void *shared,
+                                             AccessLog &log) {
+  prepare(task, block, shared, log);
+  std::string problem = runWarps(block);
+  if (common.isAbandoned || !problem.empty())
+    stacks.abandon();
+  if (stacks.haveOverflowed(threads.size()))
+    return "expected a thread to need at most " +
+           std::to_string(Stacks::stackBytes) + " bytes of stack, found more";
   return problem;
+}
+
+BlockRunner::BlockRunner()
+    : implementation(std::make_unique<Implementation>()) {}
+
+BlockRunner::~BlockRunner() = default;
+
+std::string BlockRunner::run(const BlockTask &task, int64_t block, void *shared,
+                             AccessLog &log) {
+  return implementation->run(task, block, shared, log);
 }

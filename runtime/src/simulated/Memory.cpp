@@ -58,7 +58,6 @@ Allocation *Memory::allocate(size_t bytes, int device) {
   allocation->device = device;
   allocation->number = allocationCount++;
   allocation->pages.resize(pages);
-  allocation->logged.resize(pages);
   allocation->memory =
       std::unique_ptr<void, Allocation::Unmap>(start, {mapped});
   Allocation *result = allocation.get();
@@ -67,24 +66,15 @@ Allocation *Memory::allocate(size_t bytes, int device) {
 }
 
 bool Memory::free(uintptr_t address) {
-  lastFound = nullptr;
   return allocations.erase(address) > 0;
 }
 
-Allocation *Memory::find(uintptr_t address, size_t bytes) {
-  auto holds = [&](const Allocation &a) {
-    return address >= a.begin && bytes <= a.bytes &&
-           address - a.begin <= a.bytes - bytes;
-  };
-  if (lastFound && holds(*lastFound))
-    return lastFound;
+Allocation *Memory::find(uintptr_t address, size_t bytes) const {
   auto next = allocations.upper_bound(address);
   if (next == allocations.begin())
     return nullptr;
   Allocation *allocation = std::prev(next)->second.get();
-  if (!holds(*allocation))
-    return nullptr;
-  return lastFound = allocation;
+  return allocation->holds(address, bytes) ? allocation : nullptr;
 }
 
 size_t Memory::usedBytes(int device) const {
@@ -107,9 +97,8 @@ void Memory::begin(const std::string &name, uint32_t stream,
   clock = &operationClock;
 }
 
-void Memory::reportOutside(uintptr_t address, size_t bytes, bool isWrite) {
-  if (!problem.empty())
-    return;
+std::string Memory::describeOutside(uintptr_t address, size_t bytes,
+                                    bool isWrite) const {
   std::string place = "far from any allocation";
   auto next = allocations.upper_bound(address);
   if (next != allocations.begin()) {
@@ -118,54 +107,18 @@ void Memory::reportOutside(uintptr_t address, size_t bytes, bool isWrite) {
             " of allocation " + std::to_string(before.number) + ", which has " +
             std::to_string(before.bytes);
   }
-  problem = "simulated device: " + names[current.name] + " on stream " +
-            std::to_string(current.stream) +
-            (isWrite ? " writes " : " reads ") + std::to_string(bytes) +
-            " bytes outside of any allocation, " + place;
+  return "simulated device: " + names[current.name] + " on stream " +
+         std::to_string(current.stream) + (isWrite ? " writes " : " reads ") +
+         std::to_string(bytes) + " bytes outside of any allocation, " + place;
 }
 
-Memory::LoggedPage &Memory::loggedPage(Allocation &allocation, size_t page) {
-  uint32_t &index = allocation.logged[page];
-  if (index == 0) {
-    if (loggedCount == loggedPages.size())
-      loggedPages.push_back(std::make_unique<LoggedPage>());
-    LoggedPage &fresh = *loggedPages[loggedCount++];
-    fresh = {};
-    fresh.allocation = &allocation;
-    fresh.page = page;
-    index = uint32_t(loggedCount);
-  }
-  return *loggedPages[index - 1];
-}
-
-bool Memory::log(uintptr_t address, size_t bytes, bool isWrite) {
-  Allocation *allocation = find(address, bytes);
-  if (!allocation) {
-    reportOutside(address, bytes, isWrite);
-    return false;
-  }
-  size_t offset = address - allocation->begin, end = offset + bytes;
-  while (offset < end) {
-    LoggedPage &page = loggedPage(*allocation, offset / pageBytes);
-    uint64_t *bits = isWrite ? page.written : page.read;
-    size_t stop = std::min(end, (offset / pageBytes + 1) * pageBytes);
-    while (offset < stop) {
-      size_t bit = offset % 64,
-             count = std::min<size_t>(64 - bit, stop - offset);
-      uint64_t ones = count == 64 ? ~uint64_t(0) : (uint64_t(1) << count) - 1;
-      bits[offset % pageBytes / 64] |= ones << bit;
-      offset += count;
-    }
-  }
-  return true;
-}
-
-void Memory::useBits(const LoggedPage &page, const uint64_t *bits,
-                     bool isWrite) {
-  auto isSet = [&](uint32_t i) { return bits[i / 64] >> (i % 64) & 1; };
+void Memory::useBits(Allocation &allocation, size_t page,
+                     const UsedLine *lines, bool isWrite) {
+  auto bits = [&](uint32_t i) { return lines[i / lineBytes].used[isWrite]; };
+  auto isSet = [&](uint32_t i) { return bits(i) >> (i % lineBytes) & 1; };
   for (uint32_t i = 0; i < pageBytes;) {
-    if (i % 64 == 0 && bits[i / 64] == 0) {
-      i += 64;
+    if (i % lineBytes == 0 && bits(i) == 0) {
+      i += lineBytes;
       continue;
     }
     if (!isSet(i)) {
@@ -174,19 +127,15 @@ void Memory::useBits(const LoggedPage &page, const uint64_t *bits,
     }
     uint32_t begin = i;
     while (i < pageBytes && isSet(i))
-      i += i % 64 == 0 && bits[i / 64] == ~uint64_t(0) ? 64 : 1;
-    useInPage(*page.allocation, page.page, begin, i, isWrite);
+      i += i % lineBytes == 0 && bits(i) == ~uint64_t(0) ? lineBytes : 1;
+    useInPage(allocation, page, begin, i, isWrite);
   }
 }
 
-void Memory::endLog() {
-  for (size_t i = 0; i < loggedCount; ++i) {
-    LoggedPage &page = *loggedPages[i];
-    page.allocation->logged[page.page] = 0;
-    useBits(page, page.read, false);
-    useBits(page, page.written, true);
-  }
-  loggedCount = 0;
+void Memory::usePage(Allocation &allocation, size_t page,
+                     const UsedLine *lines) {
+  useBits(allocation, page, lines, false);
+  useBits(allocation, page, lines, true);
 }
 
 bool Memory::use(const Range &range, bool isWrite) {
@@ -194,7 +143,8 @@ bool Memory::use(const Range &range, bool isWrite) {
     return true;
   Allocation *allocation = find(range.begin, range.bytes);
   if (!allocation) {
-    reportOutside(range.begin, range.bytes, isWrite);
+    if (problem.empty())
+      problem = describeOutside(range.begin, range.bytes, isWrite);
     return false;
   }
   size_t offset = range.begin - allocation->begin, end = offset + range.bytes;

@@ -17,8 +17,12 @@
 #ifndef MT_RUNTIME_SIMULATED_MEMORY_H
 #define MT_RUNTIME_SIMULATED_MEMORY_H
 
+#include "Fibers.h"
+
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
@@ -64,6 +68,36 @@ struct Segment {
 };
 
 constexpr size_t pageBytes = 4096;
+constexpr size_t linesOfPage = pageBytes / lineBytes;
+
+/// The most threads of the host that run the blocks of a kernel.
+constexpr size_t mostWorkers = 8;
+
+/// What the blocks of one worker use of an allocation (KernelLog.h).
+struct UseMap {
+  explicit UseMap(size_t pages)
+      : block(makeLines(pages)), launch(makeLines(pages)), lists(pages) {}
+
+  /// In which lists of pages one is.
+  enum : uint8_t { ofBlock = 1, ofLaunch = 2 };
+
+  struct Free {
+    void operator()(UsedLine *lines) const { std::free(lines); }
+  };
+  using Lines = std::unique_ptr<UsedLine[], Free>;
+
+  Lines block, launch;
+  std::vector<uint8_t> lists;
+
+private:
+  /// Takes no memory where nothing is used.
+  static Lines makeLines(size_t pages) {
+    void *lines = std::calloc(pages * linesOfPage, sizeof(UsedLine));
+    if (!lines)
+      throw std::bad_alloc();
+    return Lines(static_cast<UsedLine *>(lines));
+  }
+};
 
 struct Allocation {
   uintptr_t begin;
@@ -72,13 +106,18 @@ struct Allocation {
   /// Counted from 0, in the order in which memory was asked for.
   size_t number;
   std::vector<std::vector<Segment>> pages;
-  /// Index into an operation's log, and 1 more; 0: not in there.
-  std::vector<uint32_t> logged;
+  /// By worker.
+  std::array<std::unique_ptr<UseMap>, mostWorkers> uses;
   struct Unmap {
     size_t bytes;
     void operator()(void *memory) const;
   };
   std::unique_ptr<void, Unmap> memory;
+
+  bool holds(uintptr_t address, size_t size) const {
+    return address >= begin && size <= bytes &&
+           address - begin <= bytes - size;
+  }
 };
 
 struct Range {
@@ -92,28 +131,23 @@ public:
   Allocation *allocate(size_t bytes, int device);
   bool free(uintptr_t address);
   /// The allocation that holds all of the range; null: none does.
-  Allocation *find(uintptr_t address, size_t bytes);
+  Allocation *find(uintptr_t address, size_t bytes) const;
   size_t usedBytes(int device) const;
 
   /// Begins an operation: its name and what it comes behind, itself included.
   void begin(const std::string &name, uint32_t stream, const Clock &clock);
-  /// Notes a use by a thread of a kernel. False: of memory that is not there.
-  bool log(uintptr_t address, size_t bytes, bool isWrite);
-  /// Checks what has been logged.
-  void endLog();
   /// Notes and checks a use of a range as a whole.
   bool use(const Range &range, bool isWrite);
+  /// The same of bytes of a page.
+  void usePage(Allocation &allocation, size_t page, const UsedLine *lines);
+  /// What is wrong with a use of memory that is not there.
+  std::string describeOutside(uintptr_t address, size_t bytes,
+                              bool isWrite) const;
 
   /// What was found first; empty: nothing is wrong.
   std::string problem;
 
 private:
-  struct LoggedPage {
-    Allocation *allocation;
-    size_t page;
-    uint64_t read[pageBytes / 64], written[pageBytes / 64];
-  };
-
   Segment used(uint32_t begin, uint32_t end, const Segment *before,
                bool isWrite) const;
   /// Checks a use of bytes of one page, and remembers it.
@@ -123,9 +157,8 @@ private:
              uint32_t begin, bool isWrite);
   void report(const Allocation &allocation, size_t offset, const User &other,
               bool otherWrites, bool isWrite);
-  void useBits(const LoggedPage &page, const uint64_t *bits, bool isWrite);
-  void reportOutside(uintptr_t address, size_t bytes, bool isWrite);
-  LoggedPage &loggedPage(Allocation &allocation, size_t page);
+  void useBits(Allocation &allocation, size_t page, const UsedLine *lines,
+               bool isWrite);
   uint32_t nameNumber(const std::string &name);
 
   std::map<uintptr_t, std::unique_ptr<Allocation>> allocations;
@@ -135,9 +168,6 @@ private:
   /// The operation that runs.
   User current;
   const Clock *clock = nullptr;
-  Allocation *lastFound = nullptr;
-  std::vector<std::unique_ptr<LoggedPage>> loggedPages;
-  size_t loggedCount = 0;
 };
 
 } // namespace mt::simulated

@@ -2,7 +2,6 @@
 
 #include "Simulator.h"
 
-#include "Fibers.h"
 #include "NcclWork.h"
 
 #include <algorithm>
@@ -31,6 +30,11 @@ void Simulator::initialize() {
   devices = int(environmentNumber("MT_SIMULATED_DEVICES", 16));
   if (contexts > 0)
     return;
+  int64_t threads = std::clamp<int64_t>(
+      environmentNumber("MT_SIMULATED_THREADS", runtime::availableProcessors()),
+      1, int64_t(mostWorkers));
+  if (!pool || pool->threads() != threads)
+    pool = std::make_unique<runtime::ThreadPool>(threads);
   memoryBytes =
       size_t(environmentNumber("MT_SIMULATED_MEMORY", int64_t(2) << 30));
   random.seed(uint64_t(environmentNumber("MT_SIMULATED_SEED", 0)));
@@ -191,7 +195,6 @@ void Simulator::execute(Stream &stream) {
     operation.recording->isDone = true;
   } else if (use(operation, stream)) {
     operation.run();
-    memory.endLog();
   }
   changed.notify_all();
 }
@@ -239,30 +242,11 @@ void Simulator::runUntil(Lock &lock, const std::function<bool()> &isOver) {
   }
 }
 
-void Simulator::runKernel(const Function &function,
-                          std::vector<uint64_t> arguments, int64_t blocks,
-                          int64_t threads, size_t sharedBytes) {
-  std::vector<void *> pointers;
-  for (uint64_t &argument : arguments)
-    pointers.push_back(&argument);
-  constexpr size_t alignment = 256;
-  shared.resize(sharedBytes + alignment);
-  void *block = shared.data();
-  size_t room = shared.size();
-  std::align(alignment, sharedBytes, block, room);
-  uint64_t order = random();
-  for (int64_t i = 0; i < blocks && !hasFailed(); ++i) {
-    std::memset(block, 0xff, sharedBytes);
-    std::string problem =
-        runBlock(function.twin, pointers.data(), order & 1 ? blocks - 1 - i : i,
-                 threads, block, order & 2,
-                 [&](const void *address, int64_t bytes, bool isWrite) {
-                   return memory.log(reinterpret_cast<uintptr_t>(address),
-                                     size_t(bytes), isWrite);
-                 });
-    if (!problem.empty())
-      fail(function.name + ": " + problem);
-  }
+void Simulator::runKernel(Launch launch) {
+  launch.order = random();
+  std::string found = kernels.run(launch, *pool);
+  if (memory.problem.empty())
+    memory.problem = found;
 }
 
 //===----------------------------------------------------------------------===//

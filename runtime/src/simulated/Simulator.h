@@ -18,6 +18,7 @@
 //   MT_SIMULATED_DEVICES     number of devices (16)
 //   MT_SIMULATED_MEMORY      bytes of each (2 GiB)
 //   MT_SIMULATED_SEED        of the order (0)
+//   MT_SIMULATED_THREADS     of the host (one a processor, 8 at most)
 //   MT_SIMULATED_DROP_WAIT   this wait for an event, counted from 0, is none
 //
 //===----------------------------------------------------------------------===//
@@ -26,7 +27,8 @@
 #define MT_RUNTIME_SIMULATED_SIMULATOR_H
 
 #include "../cuda/Types.h"
-#include "Memory.h"
+#include "../host/ThreadPool.h"
+#include "Kernels.h"
 #include "mt/device.h"
 
 #include <condition_variable>
@@ -99,11 +101,6 @@ struct GraphInstance {
   std::vector<std::unique_ptr<Stream>> lanes;
 };
 
-struct Function {
-  std::string name;
-  mt_twin twin;
-};
-
 struct Module {
   std::map<std::string, Function> functions;
 };
@@ -129,8 +126,7 @@ public:
   std::unique_ptr<GraphInstance> instantiate(const Graph &graph);
   void launch(GraphInstance &instance, Stream &stream);
 
-  void runKernel(const Function &function, std::vector<uint64_t> arguments,
-                 int64_t blocks, int64_t threads, size_t sharedBytes);
+  void runKernel(Launch launch);
 
   std::unique_ptr<Stream> makeStream();
   /// Nobody holds the stream any more: what is queued there still runs.
@@ -141,6 +137,8 @@ public:
   std::mutex mutex;
   std::condition_variable changed;
   Memory memory;
+  /// What work is shared among.
+  std::unique_ptr<runtime::ThreadPool> pool;
   int devices = 0;
   size_t memoryBytes = 0;
   int64_t contexts = 0;
@@ -160,7 +158,7 @@ private:
   uint32_t streamCount = 0;
   std::vector<std::unique_ptr<Stream>> orphans;
   int64_t waitCount = 0, droppedWait = -1;
-  std::vector<char> shared;
+  Kernels kernels{memory};
 };
 
 Simulator &simulator();
