@@ -33,8 +33,26 @@ for name, script in [("%fails", "Tools/Inputs/fails.sh"),
                      ("%train", "Execution/Inputs/train.sh"),
                      ("%sharded-state", "Execution/Inputs/sharded-state.sh"),
                      ("%microbatches", "Execution/Inputs/microbatches.sh"),
+                     ("%ptx", "Execution/Inputs/ptx.sh"),
                      ("%shapes", "Execution/Inputs/shapes.sh")]:
     config.substitutions.append((name, "sh " + os.path.join(scripts, script)))
+# On a simulated device: `env %device` before a command, or for a whole run of
+# the suite `lit --param target=cuda`.
+device = os.path.join(scripts, "Execution", "Inputs", "device")
+real_run = os.path.join(config.mt_tools_dir, "mt-run")
+config.substitutions.append(
+    ("%device", "MT_REAL_MT_RUN=%s PATH=%s" % (
+        real_run, os.pathsep.join([device] + path))))
+if lit_config.params.get("target") == "cuda":
+    config.environment["MT_REAL_MT_RUN"] = real_run
+    config.environment["PATH"] = os.pathsep.join([device] + path)
+# CUDA's assembler, on PATH or where CUDA installs it.
+if shutil.which("ptxas", path="/usr/local/cuda/bin") and not shutil.which("ptxas"):
+    config.environment["PATH"] += os.pathsep + "/usr/local/cuda/bin"
+if shutil.which("ptxas", path=config.environment["PATH"]):
+    config.available_features.add("ptxas")
+else:
+    lit_config.note("ptxas was not found: no tests of a device's machine code")
 config.substitutions.append(
     ("%document", "bash " + os.path.join(scripts, "Docs/Inputs/run-document.sh")))
 config.substitutions.append(

@@ -82,8 +82,13 @@ static Along classify(AffineMap map, unsigned dim) {
 }
 
 /// How many neighbours along `dim` a thread can take with accesses of 16 bytes.
+/// Where it keeps a sum for each, they are to fit into few registers.
 static int64_t chooseWidth(linalg::LinalgOp op, unsigned dim) {
-  int64_t smallest = 8;
+  constexpr int64_t sumBytes = 32;
+  int64_t smallest = 8, largestSum = 1;
+  bool keepsSums =
+      op.getNumReductionLoops() != 0 &&
+      op.getIteratorTypesArray()[dim] == utils::IteratorType::parallel;
   SmallVector<Value> memories;
   for (OpOperand &operand : op->getOpOperands()) {
     auto type = dyn_cast<MemRefType>(operand.get().getType());
@@ -95,12 +100,15 @@ static int64_t chooseWidth(linalg::LinalgOp op, unsigned dim) {
     if (along == Along::Same)
       continue;
     smallest = std::min(smallest, getElementBytes(type));
+    if (keepsSums && op.isDpsInit(&operand))
+      largestSum = std::max(largestSum, getElementBytes(type));
     memories.push_back(operand.get());
   }
   if (memories.empty())
     return 1;
   int64_t size = op.getStaticLoopRanges()[dim];
-  for (int64_t width = accessBytes / smallest; width > 1; width /= 2)
+  for (int64_t width = std::min(accessBytes / smallest, sumBytes / largestSum);
+       width > 1; width /= 2)
     if (size % width == 0 && llvm::all_of(memories, [&](Value memory) {
           return isAligned(memory, width);
         }))
