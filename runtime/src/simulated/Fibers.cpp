@@ -32,20 +32,6 @@ namespace {
 /// Where a thread may stop.
 enum Place { Barrier, WarpBarrier, Shuffle, End };
 
-struct Thread;
-
-struct Warp {
-  /// What its threads bring to a shuffle, and to the one before: some have not
-  /// fetched that yet when the first comes to the next.
-  int32_t values[2][MT_WARP_SIZE];
-  /// One of the two.
-  int32_t *current;
-  Thread *first;
-  uint32_t count;
-  /// How many threads have stopped where.
-  uint32_t stopped[4];
-};
-
 #if MT_SWITCHES_BY_HAND
 
 /// Where a stack was left: its pointer, what must be kept lies on it.
@@ -57,30 +43,49 @@ using Context = ucontext_t;
 
 #endif
 
+struct Thread;
+
+struct Warp {
+  /// What its threads bring to a shuffle, and to the one before: some have not
+  /// fetched that yet when the first comes to the next.
+  int32_t values[2][MT_WARP_SIZE];
+  /// One of the two.
+  int32_t *current;
+  uint32_t count;
+  /// How many threads have stopped where.
+  uint32_t stopped[4];
+  Thread *first, *last;
+  Context firstContext;
+};
+
 /// What the threads of a block have in common.
 struct Common {
   BlockTask task;
-  /// Who runs the warps, as a thread.
-  Thread *scheduler;
   /// A thread was not allowed to go on.
   bool isAbandoned;
 };
+
+constexpr size_t lineBytes = 64;
 
 struct alignas(lineBytes) Thread {
   // First: a twin's thread is one of these.
   mt_twin_thread twin;
   AccessLog *log;
   // Another line, which an access does not need.
+  const int32_t *result;
+  /// Where this thread's context is: with who goes on to it, so that a switch
+  /// need not look for it.
+  Context *place;
   Thread *next;
   Warp *warp;
   Common *common;
-  Context context;
   uint32_t lane;
   bool isNew;
+  Context nextContext;
 };
 
-static_assert(offsetof(Thread, next) == lineBytes,
-              "what an access needs is one line");
+static_assert(offsetof(Thread, result) == lineBytes,
+              "what an access needs is one line, and mtSwitchStack knows it");
 
 Thread &threadOf(mt_twin_thread *thread) {
   return *reinterpret_cast<Thread *>(thread);
@@ -94,13 +99,14 @@ Thread &threadOf(mt_twin_thread *thread) {
 
 #if MT_SWITCHES_BY_HAND
 
-/// Leaves this stack, remembered in `*from`, for the one left at `to`. A stack
-/// that begins does so with a function, which gets `thread`.
+/// Leaves this stack, remembered in `*place`, for `thread`'s, left at
+/// `context`. Returns there what that thread's `result` points to; a stack that
+/// begins does so with a function, which gets `thread`.
 ///
 /// The control words of SSE and x87 are a callee's to keep too. No twin changes
 /// them, and all stacks of a runner are of one thread of the host: they are
 /// what they were.
-extern "C" void mtSwitchStack(void *thread, void **from, void *to);
+extern "C" int32_t mtSwitchStack(Thread *thread, void **place, void *context);
 
 // Each call is answered by the return of another stack's call, from the same
 // place as a rule: so processors predict it.
@@ -108,6 +114,7 @@ asm(R"(
   .text
   .local mtSwitchStack
   .type mtSwitchStack, @function
+  .p2align 6
 mtSwitchStack:
   pushq %rbp
   pushq %rbx
@@ -117,12 +124,14 @@ mtSwitchStack:
   pushq %r15
   movq %rsp, (%rsi)
   movq %rdx, %rsp
+  movq 64(%rdi), %rax
   popq %r15
   popq %r14
   popq %r13
   popq %r12
   popq %rbx
   popq %rbp
+  movl (%rax), %eax
   ret
   .size mtSwitchStack, .-mtSwitchStack
 )");
@@ -131,11 +140,14 @@ mtSwitchStack:
 
 namespace {
 
-void switchTo(Thread &from, Thread &to) {
+/// Goes on with the next thread. Returns what this one's `result` points to
+/// when it is its turn again.
+int32_t switchToNext(Thread &thread) {
 #if MT_SWITCHES_BY_HAND
-  mtSwitchStack(&to, &from.context, to.context);
+  return mtSwitchStack(thread.next, thread.place, thread.nextContext);
 #else
-  swapcontext(&from.context, &to.context);
+  swapcontext(thread.place, &thread.nextContext);
+  return *thread.result;
 #endif
 }
 
@@ -148,7 +160,7 @@ void runThreads(Thread *thread) {
     task.function(&thread->twin, task.arguments);
     ++thread->warp->stopped[End];
     if (!thread->next->isNew)
-      switchTo(*thread, *thread->next);
+      switchToNext(*thread);
     thread = thread->next;
   }
 }
@@ -183,14 +195,15 @@ public:
     // As a call leaves it: below an address at a multiple of 16.
     auto top = reinterpret_cast<void **>(bottom + bytes) - 2;
     *top = reinterpret_cast<void *>(runThreads);
-    thread.context = top - 6;
-    std::fill_n(static_cast<void **>(thread.context), 6, nullptr);
+    std::fill_n(top - 6, 6, nullptr);
+    *thread.place = top - 6;
 #else
-    getcontext(&thread.context);
-    thread.context.uc_stack.ss_sp = bottom;
-    thread.context.uc_stack.ss_size = bytes;
+    ucontext_t &context = *thread.place;
+    getcontext(&context);
+    context.uc_stack.ss_sp = bottom;
+    context.uc_stack.ss_size = bytes;
     auto address = reinterpret_cast<uintptr_t>(&thread);
-    makecontext(&thread.context, reinterpret_cast<void (*)()>(runHalves), 2,
+    makecontext(&context, reinterpret_cast<void (*)()>(runHalves), 2,
                 unsigned(address >> 32), unsigned(address));
 #endif
   }
@@ -243,17 +256,16 @@ private:
   static void stop(mt_twin_thread *twin, Place place) {
     Thread &thread = threadOf(twin);
     ++thread.warp->stopped[place];
-    switchTo(thread, *thread.next);
+    switchToNext(thread);
   }
-  static int32_t shuffle(mt_twin_thread *twin, int32_t value,
-                         int32_t distance);
+  static int32_t shuffle(mt_twin_thread *twin, int32_t value, int32_t distance);
   static void access(mt_twin_thread *twin, const void *address, int64_t bytes,
                      int32_t isWrite);
   static void firstAccess(Thread &thread, const void *address, int64_t bytes,
                           bool isWrite);
   void prepare(const BlockTask &task, int64_t block, void *shared,
                AccessLog &log);
-  void prepareWarp(size_t number);
+  void prepareWarp(Warp &warp, size_t first, size_t last);
   bool runWarp(Warp &warp);
   /// The block's threads that have stopped there.
   size_t stoppedAt(Place place) const;
@@ -263,6 +275,7 @@ private:
   Stacks stacks;
   std::vector<Thread> threads;
   std::vector<Warp> warps;
+  /// Who runs the warps, as a thread.
   Thread scheduler{};
   Common common{};
 };
@@ -271,11 +284,11 @@ int32_t BlockRunner::Implementation::shuffle(mt_twin_thread *twin,
                                              int32_t value, int32_t distance) {
   Thread &thread = threadOf(twin);
   Warp &warp = *thread.warp;
-  int32_t *values = warp.current;
-  values[thread.lane] = value;
-  stop(twin, Shuffle);
+  warp.current[thread.lane] = value;
   uint32_t from = thread.lane ^ uint32_t(distance);
-  return values[from < warp.count ? from : thread.lane];
+  thread.result = warp.current + (from < warp.count ? from : thread.lane);
+  ++warp.stopped[Shuffle];
+  return switchToNext(thread);
 }
 
 [[gnu::noinline]] void
@@ -286,7 +299,9 @@ BlockRunner::Implementation::firstAccess(Thread &thread, const void *address,
     return;
   // Never comes back: its stack is forgotten.
   thread.common->isAbandoned = true;
-  switchTo(thread, *thread.common->scheduler);
+  thread.nextContext = thread.warp->last->nextContext;
+  thread.next = thread.warp->last->next;
+  switchToNext(thread);
 }
 
 void BlockRunner::Implementation::access(mt_twin_thread *twin,
@@ -299,45 +314,48 @@ void BlockRunner::Implementation::access(mt_twin_thread *twin,
 }
 
 /// The ring of a warp.
-void BlockRunner::Implementation::prepareWarp(size_t number) {
-  size_t first = number * MT_WARP_SIZE;
-  size_t last = std::min(threads.size(), first + MT_WARP_SIZE);
-  Warp &warp = warps[number];
+void BlockRunner::Implementation::prepareWarp(Warp &warp, size_t first,
+                                              size_t last) {
   warp.current = warp.values[0];
   warp.count = uint32_t(last - first);
-  Thread *next = &scheduler;
+  Context *place = &warp.firstContext;
+  Thread **next = &warp.first;
   for (size_t i = first; i < last; ++i) {
-    // From the end of the ring to its start.
-    size_t lane = common.task.isBackwards ? i - first : last - 1 - i;
-    Thread &thread = threads[first + lane];
+    size_t number = common.task.isBackwards ? last - 1 - (i - first) : i;
+    Thread &thread = threads[number];
     thread.warp = &warp;
-    thread.lane = uint32_t(lane);
-    thread.next = next;
-    next = &thread;
+    thread.lane = uint32_t(number - first);
+    // Any: what a barrier returns is not looked at.
+    thread.result = warp.values[0];
+    thread.place = place;
+    stacks.prepare(thread, number);
+    *next = warp.last = &thread;
+    place = &thread.nextContext;
+    next = &thread.next;
   }
-  warp.first = next;
+  *next = &scheduler;
 }
 
 void BlockRunner::Implementation::prepare(const BlockTask &task, int64_t block,
                                           void *shared, AccessLog &log) {
   threads.resize(size_t(task.threads));
   warps.resize((threads.size() + MT_WARP_SIZE - 1) / MT_WARP_SIZE);
-  common = {task, &scheduler, false};
+  common = {task, false};
+  scheduler.result = warps[0].values[0];
   for (size_t i = 0; i < threads.size(); ++i) {
-    Thread &thread = threads[i];
-    thread.twin = {int64_t(i),
-                   block,
-                   shared,
-                   [](mt_twin_thread *t) { stop(t, Barrier); },
-                   [](mt_twin_thread *t) { stop(t, WarpBarrier); },
-                   shuffle,
-                   access};
-    thread.log = &log;
-    thread.common = &common;
-    stacks.prepare(thread, i);
+    threads[i].twin = {int64_t(i),
+                       block,
+                       shared,
+                       [](mt_twin_thread *t) { stop(t, Barrier); },
+                       [](mt_twin_thread *t) { stop(t, WarpBarrier); },
+                       shuffle,
+                       access};
+    threads[i].log = &log;
+    threads[i].common = &common;
   }
   for (size_t i = 0; i < warps.size(); ++i)
-    prepareWarp(i);
+    prepareWarp(warps[i], i * MT_WARP_SIZE,
+                std::min(threads.size(), (i + 1) * MT_WARP_SIZE));
 }
 
 /// Runs a warp until its threads wait for others of the block, or are done.
@@ -345,7 +363,10 @@ void BlockRunner::Implementation::prepare(const BlockTask &task, int64_t block,
 bool BlockRunner::Implementation::runWarp(Warp &warp) {
   while (true) {
     std::fill(std::begin(warp.stopped), std::end(warp.stopped), 0);
-    switchTo(scheduler, *warp.first);
+    scheduler.next = warp.first;
+    scheduler.nextContext = warp.firstContext;
+    scheduler.place = &warp.last->nextContext;
+    switchToNext(scheduler);
     if (common.isAbandoned)
       return false;
     if (warp.stopped[Shuffle] == warp.count)
@@ -362,8 +383,7 @@ size_t BlockRunner::Implementation::stoppedAt(Place place) const {
   return sum;
 }
 
-std::string
-BlockRunner::Implementation::describeStuck(int64_t block) const {
+std::string BlockRunner::Implementation::describeStuck(int64_t block) const {
   auto count = [&](Place place) { return std::to_string(stoppedAt(place)); };
   return "expected all threads of block " + std::to_string(block) +
          " at one barrier, found " + count(Barrier) + " there, " +

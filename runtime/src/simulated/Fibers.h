@@ -16,40 +16,46 @@
 #include "mt/device.h"
 
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 
 namespace mt::simulated {
 
-constexpr size_t lineBytes = 64;
-
-/// A bit for each byte of a line: whether it has been read, and written.
-struct UsedLine {
-  uint64_t used[2];
-};
+/// How the four bytes of an aligned word are used, a bit for each: the low half
+/// says which have been read, the high half which have been written.
+using WordUse = uint8_t;
+constexpr size_t wordBytes = 4;
 
 /// Who the threads of a block tell which memory they use. There are hundreds of
-/// millions of uses in a step, most of what has been used so before: those are
-/// looked up here, the others go to who derives from this.
+/// millions of uses in a step, nearly all of them reads of what has been read
+/// before: those are looked up here, the others go to who derives from this.
 class AccessLog {
 public:
   virtual ~AccessLog() = default;
 
   bool knows(uintptr_t address, size_t bytes, bool isWrite) const {
+    // Turned, what is not aligned is far outside.
     uintptr_t offset = address - begin;
-    // No bit of the one is one of the other: so all of it is in one line.
-    if (offset >= size || bytes >= lineBytes || (offset & (bytes - 1)) != 0)
+    uintptr_t word = offset / wordBytes | offset << 62;
+    if (isWrite || word >= count)
       return false;
-    uint64_t mask = ((uint64_t(1) << bytes) - 1) << (offset % lineBytes);
-    return (~lines[offset / lineBytes].used[isWrite] & mask) == 0;
+    const WordUse *use = words + word;
+    if (bytes == wordBytes)
+      return *use == 0x0f || *use == 0xff;
+    uint32_t uses;
+    std::memcpy(&uses, use, sizeof uses);
+    return bytes == 4 * wordBytes && (~uses & 0x0f0f0f0f) == 0;
   }
   /// Takes note of what is not known. False: the thread is to go no further.
   virtual bool add(uintptr_t address, size_t bytes, bool isWrite) = 0;
 
 protected:
-  /// The memory that `lines` are of; none: nothing is known.
-  uintptr_t begin = 0, size = 0;
-  UsedLine *lines = nullptr;
+  /// Where the memory begins that `words` are of, and how many those are; some
+  /// more may be looked at. None: nothing is known.
+  uintptr_t begin = 0, count = 0;
+  WordUse *words = nullptr;
 };
 
 /// What the blocks of a launch have in common.

@@ -47,7 +47,8 @@ private:
 
   void select(Allocation &allocation);
   void list(size_t page);
-  void mark(UsedLine *into, UsedLine *from, const Page &page);
+  void mark(size_t offset, size_t bytes, unsigned shift);
+  void move(WordUse *from, WordUse *to, const Page &page);
   void noteConflict(const Allocation &allocation, size_t offset);
   UseMap &mapOf(const Page &page) const {
     return *page.allocation->uses[worker];

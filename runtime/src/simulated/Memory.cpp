@@ -65,9 +65,7 @@ Allocation *Memory::allocate(size_t bytes, int device) {
   return result;
 }
 
-bool Memory::free(uintptr_t address) {
-  return allocations.erase(address) > 0;
-}
+bool Memory::free(uintptr_t address) { return allocations.erase(address) > 0; }
 
 Allocation *Memory::find(uintptr_t address, size_t bytes) const {
   auto next = allocations.upper_bound(address);
@@ -112,30 +110,36 @@ std::string Memory::describeOutside(uintptr_t address, size_t bytes,
          std::to_string(bytes) + " bytes outside of any allocation, " + place;
 }
 
-void Memory::useBits(Allocation &allocation, size_t page,
-                     const UsedLine *lines, bool isWrite) {
-  auto bits = [&](uint32_t i) { return lines[i / lineBytes].used[isWrite]; };
-  auto isSet = [&](uint32_t i) { return bits(i) >> (i % lineBytes) & 1; };
-  for (uint32_t i = 0; i < pageBytes;) {
-    if (i % lineBytes == 0 && bits(i) == 0) {
-      i += lineBytes;
-      continue;
-    }
-    if (!isSet(i)) {
-      ++i;
-      continue;
-    }
-    uint32_t begin = i;
-    while (i < pageBytes && isSet(i))
-      i += i % lineBytes == 0 && bits(i) == ~uint64_t(0) ? lineBytes : 1;
-    useInPage(allocation, page, begin, i, isWrite);
+void Memory::useBytes(Allocation &allocation, size_t page, const WordUse *words,
+                      bool isWrite) {
+  constexpr uint64_t all = 0x0f0f0f0f0f0f0f0f;
+  constexpr size_t step = sizeof all * wordBytes;
+  /// Of eight words, as if they were read.
+  auto usesAt = [&](size_t i) {
+    uint64_t uses;
+    std::memcpy(&uses, words + i / wordBytes, sizeof uses);
+    return uses >> (isWrite ? 4 : 0) & all;
+  };
+  auto isUsed = [&](size_t i) {
+    return words[i / wordBytes] >> (i % wordBytes + (isWrite ? 4 : 0)) & 1;
+  };
+  /// The first byte from `i` that is used, or that is not.
+  auto find = [&](size_t i, bool used) {
+    while (i < pageBytes && isUsed(i) != used)
+      i += i % step == 0 && usesAt(i) == (used ? 0 : all) ? step : 1;
+    return i;
+  };
+  for (size_t i = find(0, true); i < pageBytes;) {
+    size_t end = find(i, false);
+    useInPage(allocation, page, uint32_t(i), uint32_t(end), isWrite);
+    i = find(end, true);
   }
 }
 
 void Memory::usePage(Allocation &allocation, size_t page,
-                     const UsedLine *lines) {
-  useBits(allocation, page, lines, false);
-  useBits(allocation, page, lines, true);
+                     const WordUse *words) {
+  useBytes(allocation, page, words, false);
+  useBytes(allocation, page, words, true);
 }
 
 bool Memory::use(const Range &range, bool isWrite) {

@@ -68,7 +68,7 @@ struct Segment {
 };
 
 constexpr size_t pageBytes = 4096;
-constexpr size_t linesOfPage = pageBytes / lineBytes;
+constexpr size_t wordsOfPage = pageBytes / wordBytes;
 
 /// The most threads of the host that run the blocks of a kernel.
 constexpr size_t mostWorkers = 8;
@@ -76,26 +76,27 @@ constexpr size_t mostWorkers = 8;
 /// What the blocks of one worker use of an allocation (KernelLog.h).
 struct UseMap {
   explicit UseMap(size_t pages)
-      : block(makeLines(pages)), launch(makeLines(pages)), lists(pages) {}
+      : block(makeWords(pages)), launch(makeWords(pages)), lists(pages) {}
 
   /// In which lists of pages one is.
   enum : uint8_t { ofBlock = 1, ofLaunch = 2 };
 
   struct Free {
-    void operator()(UsedLine *lines) const { std::free(lines); }
+    void operator()(WordUse *words) const { std::free(words); }
   };
-  using Lines = std::unique_ptr<UsedLine[], Free>;
+  using Words = std::unique_ptr<WordUse[], Free>;
 
-  Lines block, launch;
+  Words block, launch;
   std::vector<uint8_t> lists;
 
 private:
-  /// Takes no memory where nothing is used.
-  static Lines makeLines(size_t pages) {
-    void *lines = std::calloc(pages * linesOfPage, sizeof(UsedLine));
-    if (!lines)
+  /// Takes no memory where nothing is used. One page more: AccessLog looks
+  /// behind the end.
+  static Words makeWords(size_t pages) {
+    void *words = std::calloc(pages + 1, wordsOfPage);
+    if (!words)
       throw std::bad_alloc();
-    return Lines(static_cast<UsedLine *>(lines));
+    return Words(static_cast<WordUse *>(words));
   }
 };
 
@@ -115,8 +116,7 @@ struct Allocation {
   std::unique_ptr<void, Unmap> memory;
 
   bool holds(uintptr_t address, size_t size) const {
-    return address >= begin && size <= bytes &&
-           address - begin <= bytes - size;
+    return address >= begin && size <= bytes && address - begin <= bytes - size;
   }
 };
 
@@ -139,7 +139,7 @@ public:
   /// Notes and checks a use of a range as a whole.
   bool use(const Range &range, bool isWrite);
   /// The same of bytes of a page.
-  void usePage(Allocation &allocation, size_t page, const UsedLine *lines);
+  void usePage(Allocation &allocation, size_t page, const WordUse *words);
   /// What is wrong with a use of memory that is not there.
   std::string describeOutside(uintptr_t address, size_t bytes,
                               bool isWrite) const;
@@ -157,8 +157,8 @@ private:
              uint32_t begin, bool isWrite);
   void report(const Allocation &allocation, size_t offset, const User &other,
               bool otherWrites, bool isWrite);
-  void useBits(Allocation &allocation, size_t page, const UsedLine *lines,
-               bool isWrite);
+  void useBytes(Allocation &allocation, size_t page, const WordUse *words,
+                bool isWrite);
   uint32_t nameNumber(const std::string &name);
 
   std::map<uintptr_t, std::unique_ptr<Allocation>> allocations;
