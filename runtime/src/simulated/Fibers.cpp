@@ -108,8 +108,9 @@ Thread &threadOf(mt_twin_thread *thread) {
 /// what they were.
 extern "C" int32_t mtSwitchStack(Thread *thread, void **place, void *context);
 
-// Each call is answered by the return of another stack's call, from the same
-// place as a rule: so processors predict it.
+// Not a return, which processors expect to go to the last call: that was where
+// this thread stops, and the next one is still where this one stopped before. A
+// jump they expect to go where the last one went.
 asm(R"(
   .text
   .local mtSwitchStack
@@ -132,7 +133,8 @@ mtSwitchStack:
   popq %rbx
   popq %rbp
   movl (%rax), %eax
-  ret
+  popq %rcx
+  jmpq *%rcx
   .size mtSwitchStack, .-mtSwitchStack
 )");
 
