@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include <sys/mman.h>
@@ -190,7 +191,6 @@ public:
   void prepare(Thread &thread, size_t number) {
     thread.isNew = true;
     char *bottom = memory + number * stackBytes;
-    *reinterpret_cast<uint64_t *>(bottom) = untouched;
     // Stacks in use at once are not all at the same place of a cache.
     size_t bytes = stackBytes - number * 5 % 64 * lineBytes;
 #if MT_SWITCHES_BY_HAND
@@ -209,12 +209,14 @@ public:
                 unsigned(address >> 32), unsigned(address));
 #endif
   }
-  /// Whether any of the first `count` stacks was too small.
-  bool haveOverflowed(size_t count) const {
-    for (size_t i = 0; i < count; ++i)
-      if (*reinterpret_cast<uint64_t *>(memory + i * stackBytes) != untouched)
-        return true;
-    return false;
+  /// Marks the ends of the first `count` stacks.
+  void mark(size_t count) {
+    for (; marked < count; ++marked)
+      end(marked) = untouched;
+  }
+  /// Whether the stack was too small, and marks it anew.
+  bool hasOverflowed(size_t number) {
+    return std::exchange(end(number), untouched) != untouched;
   }
   /// Forgets the calls that are on them.
   void abandon() {
@@ -235,12 +237,17 @@ private:
   }
 #endif
 
+  uint64_t &end(size_t number) {
+    return *reinterpret_cast<uint64_t *>(memory + number * stackBytes);
+  }
+
   static constexpr size_t largePage = 2 << 20;
   static constexpr size_t allBytes = mostThreads * stackBytes + largePage;
   static constexpr uint64_t untouched = 0x5a5a5a5a5a5a5a5a;
 
   void *start;
   char *memory;
+  size_t marked = 0;
 };
 
 } // namespace
@@ -343,6 +350,7 @@ void BlockRunner::Implementation::prepare(const BlockTask &task, int64_t block,
   threads.resize(size_t(task.threads));
   warps.resize((threads.size() + MT_WARP_SIZE - 1) / MT_WARP_SIZE);
   common = {task, false};
+  stacks.mark(threads.size());
   scheduler.result = warps[0].values[0];
   for (size_t i = 0; i < threads.size(); ++i) {
     threads[i].twin = {int64_t(i),
@@ -410,13 +418,19 @@ std::string BlockRunner::Implementation::runWarps(int64_t block) {
 std::string BlockRunner::Implementation::run(const BlockTask &task,
                                              int64_t block, void *shared,
                                              AccessLog &log) {
+  if (task.threads > int64_t(Stacks::mostThreads))
+    return "expected a block of at most " +
+           std::to_string(Stacks::mostThreads) + " threads, found " +
+           std::to_string(task.threads);
   prepare(task, block, shared, log);
   std::string problem = runWarps(block);
   if (common.isAbandoned || !problem.empty())
     stacks.abandon();
-  if (stacks.haveOverflowed(threads.size()))
-    return "expected a thread to need at most " +
-           std::to_string(Stacks::stackBytes) + " bytes of stack, found more";
+  // The first of a warp always has a stack, and one is like the others.
+  for (const Warp &warp : warps)
+    if (stacks.hasOverflowed(size_t(warp.first - threads.data())))
+      return "expected a thread to need at most " +
+             std::to_string(Stacks::stackBytes) + " bytes of stack, found more";
   return problem;
 }
 
