@@ -270,8 +270,8 @@ private:
   static int32_t shuffle(mt_twin_thread *twin, int32_t value, int32_t distance);
   static void access(mt_twin_thread *twin, const void *address, int64_t bytes,
                      int32_t isWrite);
-  static void firstAccess(Thread &thread, const void *address, int64_t bytes,
-                          bool isWrite);
+  static void otherAccess(mt_twin_thread *twin, const void *address,
+                          int64_t bytes, int32_t isWrite);
   void prepare(const BlockTask &task, int64_t block, void *shared,
                AccessLog &log);
   void prepareWarp(Warp &warp, size_t first, size_t last);
@@ -300,26 +300,26 @@ int32_t BlockRunner::Implementation::shuffle(mt_twin_thread *twin,
   return switchToNext(thread);
 }
 
-[[gnu::noinline]] void
-BlockRunner::Implementation::firstAccess(Thread &thread, const void *address,
-                                         int64_t bytes, bool isWrite) {
+void BlockRunner::Implementation::access(mt_twin_thread *twin,
+                                         const void *address, int64_t bytes,
+                                         int32_t isWrite) {
+  if (isWrite == 0 && bytes == int64_t(wordBytes) &&
+      threadOf(twin).log->hasRead(reinterpret_cast<uintptr_t>(address)))
+    return;
+  otherAccess(twin, address, bytes, isWrite);
+}
+
+[[gnu::noinline]] void BlockRunner::Implementation::otherAccess(
+    mt_twin_thread *twin, const void *address, int64_t bytes, int32_t isWrite) {
+  Thread &thread = threadOf(twin);
   if (thread.log->add(reinterpret_cast<uintptr_t>(address), size_t(bytes),
-                      isWrite))
+                      isWrite != 0))
     return;
   // Never comes back: its stack is forgotten.
   thread.common->isAbandoned = true;
   thread.nextContext = thread.warp->last->nextContext;
   thread.next = thread.warp->last->next;
   switchToNext(thread);
-}
-
-void BlockRunner::Implementation::access(mt_twin_thread *twin,
-                                         const void *address, int64_t bytes,
-                                         int32_t isWrite) {
-  Thread &thread = threadOf(twin);
-  if (!thread.log->knows(reinterpret_cast<uintptr_t>(address), size_t(bytes),
-                         isWrite != 0))
-    firstAccess(thread, address, bytes, isWrite != 0);
 }
 
 /// The ring of a warp.
