@@ -113,7 +113,7 @@ Nccl::Nccl() : library("nccl", "MT_NCCL", {"libnccl.so.2"}) {
 }
 
 void Nccl::check(ncclResult_t result, const char *call) const {
-  if (result != ncclSuccess)
+  if (result != ncclSuccess && result != ncclInProgress)
     throw Error(std::string("nccl: nccl") + call +
                 ": expected success, found " + GetErrorString(result));
 }

@@ -80,6 +80,7 @@ public:
   result(*name) parameters;
 #include "Nccl.def"
 
+  /// A call of a communicator that does not block may still be under way.
   void check(ncclResult_t result, const char *call) const;
 
 private:

@@ -4,13 +4,19 @@
 // out over the host's communicator; those of the mesh's groups are split from
 // it. The tensors of one call are one group of NCCL's.
 //
+// No call blocks: to make a communicator, or to use one for the first time,
+// takes all of its ranks, and one of them may have failed. So what a call has
+// begun is asked for, until it is there or the job is over.
+//
 //===----------------------------------------------------------------------===//
 
 #include "DeviceCommunicator.h"
 
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <thread>
 
 using namespace mt::runtime;
 using namespace mt::runtime::cuda;
@@ -82,7 +88,11 @@ private:
     ncclComm_t part = group == worldGroup ? nullptr : groups[size_t(group)];
     return part ? part : world;
   }
-  ncclComm_t split(int64_t group, ncclConfig_t &config);
+  void connect(int64_t groupCount);
+  void split(int64_t group, ncclConfig_t &config);
+  bool isUnderWay(ncclComm_t communicator) const;
+  void await(ncclComm_t communicator) const;
+  std::string timeout() const;
   void abort() noexcept;
   void enqueueTensor(const Collective &call, int64_t t);
   void allGather(const Collective &call, int64_t t);
@@ -102,33 +112,78 @@ NcclCommunicator::NcclCommunicator(const Nccl &nccl, Streams &streams,
                                    double timeoutSeconds)
     : DeviceCommunicator(streams, backend), nccl(nccl),
       timeoutSeconds(timeoutSeconds) {
+  try {
+    connect(groupCount);
+  } catch (...) {
+    abort();
+    throw;
+  }
+}
+
+void NcclCommunicator::connect(int64_t groupCount) {
   ncclUniqueId id{};
   if (rank() == 0)
     MT_CHECK(nccl, GetUniqueId, &id);
   broadcast(inner, id);
   ncclConfig_t config;
-  config.blocking = 1;
+  config.blocking = 0;
   MT_CHECK(nccl, CommInitRankConfig, &world, int(ranks()), id, int(rank()),
            &config);
+  await(world);
+  // Not moved any more: NCCL writes to them while a split is under way.
+  groups.resize(size_t(groupCount));
   for (int64_t group = 0; group < groupCount; ++group)
-    groups.push_back(split(group, config));
+    split(group, config);
 }
 
-/// The communicator of a group. Null: none is needed, for a rank alone, or
-/// where the group is all ranks in their order.
-ncclComm_t NcclCommunicator::split(int64_t group, ncclConfig_t &config) {
+/// Makes the communicator of a group. None is needed for a rank alone, or where
+/// the group is all ranks in their order.
+void NcclCommunicator::split(int64_t group, ncclConfig_t &config) {
   int64_t members = groupSize(group), index = groupIndex(group);
   if (members == 1)
-    return nullptr;
+    return;
   bool mayBeWorld = members == ranks() && index == rank();
   int32_t lowest[] = {int32_t(rank()), mayBeWorld};
   reduceOnHost(inner, group, MT_MIN, lowest, std::size(lowest));
   if (lowest[1])
-    return nullptr;
+    return;
   // Members of a group have one color: the first rank among them.
-  ncclComm_t part = nullptr;
+  ncclComm_t &part = groups[size_t(group)];
   MT_CHECK(nccl, CommSplit, world, lowest[0], int(index), &part, &config);
-  return part;
+  // The one that is split has it under way, and then the part itself.
+  await(world);
+  await(part);
+}
+
+/// Whether a call of the communicator is not over.
+bool NcclCommunicator::isUnderWay(ncclComm_t communicator) const {
+  ncclResult_t error = ncclSuccess;
+  MT_CHECK(nccl, CommGetAsyncError, communicator, &error);
+  if (error != ncclSuccess && error != ncclInProgress)
+    throw Error(std::string("nccl: expected collectives without errors, "
+                            "found ") +
+                nccl.GetErrorString(error));
+  return error == ncclInProgress;
+}
+
+std::string NcclCommunicator::timeout() const {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g s", timeoutSeconds);
+  return text;
+}
+
+/// Waits for the end of the communicator's last call, which all its ranks make.
+void NcclCommunicator::await(ncclComm_t communicator) const {
+  using Clock = std::chrono::steady_clock;
+  std::chrono::duration<double> most(timeoutSeconds);
+  for (Clock::time_point begin = Clock::now(); isUnderWay(communicator);) {
+    if (hasEnded())
+      throw JobEnded();
+    if (Clock::now() - begin > most)
+      throw Error("nccl: expected all ranks to connect within " + timeout() +
+                  ", found it waiting for some");
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
 }
 
 NcclCommunicator::~NcclCommunicator() {
@@ -160,24 +215,13 @@ void NcclCommunicator::watch(double seconds) {
     DeviceCommunicator::watch(seconds);
     std::vector<ncclComm_t> all = groups;
     all.push_back(world);
-    for (ncclComm_t communicator : all) {
-      if (!communicator)
-        continue;
-      ncclResult_t error = ncclSuccess;
-      MT_CHECK(nccl, CommGetAsyncError, communicator, &error);
-      if (error != ncclSuccess && error != ncclInProgress)
-        throw Error(std::string("nccl: expected collectives without errors, "
-                                "found ") +
-                    nccl.GetErrorString(error));
-    }
-    if (ranks() > 1 && seconds > timeoutSeconds) {
-      char text[32];
-      std::snprintf(text, sizeof text, "%g", timeoutSeconds);
-      throw Error(
-          std::string("expected the device to finish its work within ") + text +
-          " s, found it waiting: a rank may not have come to a "
-          "collective");
-    }
+    for (ncclComm_t communicator : all)
+      if (communicator)
+        isUnderWay(communicator);
+    if (ranks() > 1 && seconds > timeoutSeconds)
+      throw Error("expected the device to finish its work within " + timeout() +
+                  ", found it waiting: a rank may not have come to a "
+                  "collective");
   } catch (...) {
     abort();
     throw;
@@ -191,6 +235,9 @@ void NcclCommunicator::enqueue(const Collective &call) {
   for (int64_t t = 0; t < call.tensors; ++t)
     enqueueTensor(call, t);
   MT_CHECK(nccl, GroupEnd, );
+  // The first call of a communicator connects its ranks; the work is queued
+  // when that is done.
+  await(communicatorOf(call.group));
 }
 
 void NcclCommunicator::enqueueTensor(const Collective &call, int64_t t) {

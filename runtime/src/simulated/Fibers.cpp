@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include <sys/mman.h>
@@ -108,8 +109,9 @@ Thread &threadOf(mt_twin_thread *thread) {
 /// what they were.
 extern "C" int32_t mtSwitchStack(Thread *thread, void **place, void *context);
 
-// Each call is answered by the return of another stack's call, from the same
-// place as a rule: so processors predict it.
+// Not a return, which processors expect to go to the last call: that was where
+// this thread stops, and the next one is still where this one stopped before. A
+// jump they expect to go where the last one went.
 asm(R"(
   .text
   .local mtSwitchStack
@@ -132,7 +134,8 @@ mtSwitchStack:
   popq %rbx
   popq %rbp
   movl (%rax), %eax
-  ret
+  popq %rcx
+  jmpq *%rcx
   .size mtSwitchStack, .-mtSwitchStack
 )");
 
@@ -188,7 +191,6 @@ public:
   void prepare(Thread &thread, size_t number) {
     thread.isNew = true;
     char *bottom = memory + number * stackBytes;
-    *reinterpret_cast<uint64_t *>(bottom) = untouched;
     // Stacks in use at once are not all at the same place of a cache.
     size_t bytes = stackBytes - number * 5 % 64 * lineBytes;
 #if MT_SWITCHES_BY_HAND
@@ -207,12 +209,14 @@ public:
                 unsigned(address >> 32), unsigned(address));
 #endif
   }
-  /// Whether any of the first `count` stacks was too small.
-  bool haveOverflowed(size_t count) const {
-    for (size_t i = 0; i < count; ++i)
-      if (*reinterpret_cast<uint64_t *>(memory + i * stackBytes) != untouched)
-        return true;
-    return false;
+  /// Marks the ends of the first `count` stacks.
+  void mark(size_t count) {
+    for (; marked < count; ++marked)
+      end(marked) = untouched;
+  }
+  /// Whether the stack was too small, and marks it anew.
+  bool hasOverflowed(size_t number) {
+    return std::exchange(end(number), untouched) != untouched;
   }
   /// Forgets the calls that are on them.
   void abandon() {
@@ -233,12 +237,17 @@ private:
   }
 #endif
 
+  uint64_t &end(size_t number) {
+    return *reinterpret_cast<uint64_t *>(memory + number * stackBytes);
+  }
+
   static constexpr size_t largePage = 2 << 20;
   static constexpr size_t allBytes = mostThreads * stackBytes + largePage;
   static constexpr uint64_t untouched = 0x5a5a5a5a5a5a5a5a;
 
   void *start;
   char *memory;
+  size_t marked = 0;
 };
 
 } // namespace
@@ -261,8 +270,8 @@ private:
   static int32_t shuffle(mt_twin_thread *twin, int32_t value, int32_t distance);
   static void access(mt_twin_thread *twin, const void *address, int64_t bytes,
                      int32_t isWrite);
-  static void firstAccess(Thread &thread, const void *address, int64_t bytes,
-                          bool isWrite);
+  static void otherAccess(mt_twin_thread *twin, const void *address,
+                          int64_t bytes, int32_t isWrite);
   void prepare(const BlockTask &task, int64_t block, void *shared,
                AccessLog &log);
   void prepareWarp(Warp &warp, size_t first, size_t last);
@@ -291,26 +300,26 @@ int32_t BlockRunner::Implementation::shuffle(mt_twin_thread *twin,
   return switchToNext(thread);
 }
 
-[[gnu::noinline]] void
-BlockRunner::Implementation::firstAccess(Thread &thread, const void *address,
-                                         int64_t bytes, bool isWrite) {
+void BlockRunner::Implementation::access(mt_twin_thread *twin,
+                                         const void *address, int64_t bytes,
+                                         int32_t isWrite) {
+  if (isWrite == 0 && bytes == int64_t(wordBytes) &&
+      threadOf(twin).log->hasRead(reinterpret_cast<uintptr_t>(address)))
+    return;
+  otherAccess(twin, address, bytes, isWrite);
+}
+
+[[gnu::noinline]] void BlockRunner::Implementation::otherAccess(
+    mt_twin_thread *twin, const void *address, int64_t bytes, int32_t isWrite) {
+  Thread &thread = threadOf(twin);
   if (thread.log->add(reinterpret_cast<uintptr_t>(address), size_t(bytes),
-                      isWrite))
+                      isWrite != 0))
     return;
   // Never comes back: its stack is forgotten.
   thread.common->isAbandoned = true;
   thread.nextContext = thread.warp->last->nextContext;
   thread.next = thread.warp->last->next;
   switchToNext(thread);
-}
-
-void BlockRunner::Implementation::access(mt_twin_thread *twin,
-                                         const void *address, int64_t bytes,
-                                         int32_t isWrite) {
-  Thread &thread = threadOf(twin);
-  if (!thread.log->knows(reinterpret_cast<uintptr_t>(address), size_t(bytes),
-                         isWrite != 0))
-    firstAccess(thread, address, bytes, isWrite != 0);
 }
 
 /// The ring of a warp.
@@ -341,6 +350,7 @@ void BlockRunner::Implementation::prepare(const BlockTask &task, int64_t block,
   threads.resize(size_t(task.threads));
   warps.resize((threads.size() + MT_WARP_SIZE - 1) / MT_WARP_SIZE);
   common = {task, false};
+  stacks.mark(threads.size());
   scheduler.result = warps[0].values[0];
   for (size_t i = 0; i < threads.size(); ++i) {
     threads[i].twin = {int64_t(i),
@@ -408,13 +418,19 @@ std::string BlockRunner::Implementation::runWarps(int64_t block) {
 std::string BlockRunner::Implementation::run(const BlockTask &task,
                                              int64_t block, void *shared,
                                              AccessLog &log) {
+  if (task.threads > int64_t(Stacks::mostThreads))
+    return "expected a block of at most " +
+           std::to_string(Stacks::mostThreads) + " threads, found " +
+           std::to_string(task.threads);
   prepare(task, block, shared, log);
   std::string problem = runWarps(block);
   if (common.isAbandoned || !problem.empty())
     stacks.abandon();
-  if (stacks.haveOverflowed(threads.size()))
-    return "expected a thread to need at most " +
-           std::to_string(Stacks::stackBytes) + " bytes of stack, found more";
+  // The first of a warp always has a stack, and one is like the others.
+  for (const Warp &warp : warps)
+    if (stacks.hasOverflowed(size_t(warp.first - threads.data())))
+      return "expected a thread to need at most " +
+             std::to_string(Stacks::stackBytes) + " bytes of stack, found more";
   return problem;
 }
 

@@ -35,25 +35,19 @@ class AccessLog {
 public:
   virtual ~AccessLog() = default;
 
-  bool knows(uintptr_t address, size_t bytes, bool isWrite) const {
+  /// Whether an aligned word has been read before.
+  bool hasRead(uintptr_t address) const {
     // Turned, what is not aligned is far outside.
     uintptr_t offset = address - begin;
     uintptr_t word = offset / wordBytes | offset << 62;
-    if (isWrite || word >= count)
-      return false;
-    const WordUse *use = words + word;
-    if (bytes == wordBytes)
-      return *use == 0x0f || *use == 0xff;
-    uint32_t uses;
-    std::memcpy(&uses, use, sizeof uses);
-    return bytes == 4 * wordBytes && (~uses & 0x0f0f0f0f) == 0;
+    return word < count && (words[word] == 0x0f || words[word] == 0xff);
   }
-  /// Takes note of what is not known. False: the thread is to go no further.
+  /// Takes note of a use. False: the thread is to go no further.
   virtual bool add(uintptr_t address, size_t bytes, bool isWrite) = 0;
 
 protected:
-  /// Where the memory begins that `words` are of, and how many those are; some
-  /// more may be looked at. None: nothing is known.
+  /// Where the memory begins that `words` are of, and how many those are; none:
+  /// nothing is known.
   uintptr_t begin = 0, count = 0;
   WordUse *words = nullptr;
 };

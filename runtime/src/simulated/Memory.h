@@ -19,6 +19,7 @@
 
 #include "Fibers.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -90,10 +91,9 @@ struct UseMap {
   std::vector<uint8_t> lists;
 
 private:
-  /// Takes no memory where nothing is used. One page more: AccessLog looks
-  /// behind the end.
+  /// Takes no memory where nothing is used.
   static Words makeWords(size_t pages) {
-    void *words = std::calloc(pages + 1, wordsOfPage);
+    void *words = std::calloc(std::max<size_t>(pages, 1), wordsOfPage);
     if (!words)
       throw std::bad_alloc();
     return Words(static_cast<WordUse *>(words));

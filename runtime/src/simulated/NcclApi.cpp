@@ -11,21 +11,16 @@ using namespace mt::simulated;
   extern "C" result symbol parameters;
 #include "../cuda/Nccl.def"
 
-namespace mt::runtime::cuda {
-
-/// A member of a world.
-struct ncclComm {
-  std::shared_ptr<mt::simulated::NcclWorld> world;
-  int member;
-  /// Splits so far: all members split in the same order.
-  int splits = 0;
-};
-
-} // namespace mt::runtime::cuda
-
 namespace {
 
-/// A group of calls, on this thread.
+/// What the members of a communicator want that is split.
+struct Wishes {
+  std::string identifier;
+  std::vector<std::pair<int, int>> colorsAndKeys;
+  int known = 0, done = 0;
+};
+
+/// A group of calls.
 struct OpenGroup {
   int depth = 0;
   ncclComm_t communicator = nullptr;
@@ -34,7 +29,40 @@ struct OpenGroup {
   bool isMixed = false;
 };
 
+/// Of this thread.
 thread_local OpenGroup group;
+
+} // namespace
+
+namespace mt::runtime::cuda {
+
+/// A member of a world.
+struct ncclComm {
+  /// Null: it is not known yet who belongs to it.
+  std::shared_ptr<mt::simulated::NcclWorld> world;
+  int member = 0;
+  bool isBlocking = true;
+  /// Splits so far: all members split in the same order.
+  int splits = 0;
+  /// Where it comes from, while it has no world.
+  std::shared_ptr<Wishes> wishes;
+  std::pair<int, int> colorAndKey;
+  /// A split of this one that is under way, and where it goes.
+  std::unique_ptr<ncclComm> part;
+  ncclComm_t *partPlace = nullptr;
+  /// Its first calls, which are queued when its ranks are connected.
+  std::unique_ptr<OpenGroup> held;
+  bool isConnected = false;
+};
+
+} // namespace mt::runtime::cuda
+
+namespace {
+
+bool isRank(const char *variable, int rank) {
+  const char *asked = getenv(variable);
+  return asked && *asked && std::atoi(asked) == rank;
+}
 
 /// Worlds that some members have not joined, by identifier.
 std::map<std::string, std::shared_ptr<NcclWorld>> &openWorlds() {
@@ -42,25 +70,87 @@ std::map<std::string, std::shared_ptr<NcclWorld>> &openWorlds() {
   return worlds;
 }
 
-/// Joins a world and waits for its other members.
-ncclResult_t join(Simulator &sim, Simulator::Lock &lock,
-                  const std::string &identifier, int size, int member,
-                  ncclComm_t *communicator) {
+/// Splits that not all members have asked for, by identifier.
+std::map<std::string, std::shared_ptr<Wishes>> &openSplits() {
+  static auto &splits = *new std::map<std::string, std::shared_ptr<Wishes>>;
+  return splits;
+}
+
+void join(Simulator &sim, ncclComm &communicator, const std::string &identifier,
+          int size, int member) {
   std::shared_ptr<NcclWorld> &open = openWorlds()[identifier];
   if (!open)
     open = std::make_shared<NcclWorld>();
-  std::shared_ptr<NcclWorld> world = open;
-  world->identifier = identifier;
-  world->size = size;
-  if (++world->joined == size)
+  communicator.world = open;
+  communicator.member = member;
+  open->identifier = identifier;
+  open->size = size;
+  if (++open->joined == size)
     openWorlds().erase(identifier);
   sim.changed.notify_all();
+}
+
+/// Joins the world of those with one color, once all have said theirs.
+void joinPart(Simulator &sim, ncclComm &communicator) {
+  std::shared_ptr<Wishes> wishes = communicator.wishes;
+  int size = int(wishes->colorsAndKeys.size());
+  if (wishes->known < size)
+    return;
+  communicator.wishes = nullptr;
+  if (++wishes->done == size)
+    openSplits().erase(wishes->identifier);
+  auto [color, key] = communicator.colorAndKey;
+  int members = 0, place = 0;
+  for (auto [otherColor, otherKey] : wishes->colorsAndKeys) {
+    members += otherColor == color;
+    place += otherColor == color && otherKey < key;
+  }
+  join(sim, communicator, wishes->identifier + "/" + std::to_string(color),
+       members, place);
+}
+
+/// Whether all members have joined.
+bool isThere(Simulator &sim, ncclComm &communicator) {
+  if (communicator.wishes)
+    joinPart(sim, communicator);
+  return communicator.world &&
+         communicator.world->joined >= communicator.world->size;
+}
+
+ncclResult_t awaitMembers(Simulator &sim, Simulator::Lock &lock,
+                          ncclComm &communicator) {
   sim.changed.wait(
-      lock, [&] { return world->joined >= world->size || sim.hasFailed(); });
-  if (sim.hasFailed())
-    return ncclUnhandledCudaError;
-  *communicator = new ncclComm{world, member};
-  return ncclSuccess;
+      lock, [&] { return isThere(sim, communicator) || sim.hasFailed(); });
+  return sim.hasFailed() ? ncclUnhandledCudaError : ncclSuccess;
+}
+
+void queue(Simulator &sim, OpenGroup &submitted) {
+  auto work = std::make_shared<NcclWork>();
+  work->world = submitted.communicator->world;
+  work->member = submitted.communicator->member;
+  work->calls = std::move(submitted.calls);
+  Operation operation;
+  operation.kind = Operation::Nccl;
+  operation.name = "nccl " + describe(work->calls[0]);
+  operation.nccl = work;
+  findRanges(*work, operation.reads, operation.writes);
+  sim.enqueue(streamOf(submitted.stream), std::move(operation));
+}
+
+/// Whether a call of the communicator is not over; goes on with it.
+bool isUnderWay(Simulator &sim, ncclComm &communicator) {
+  if (!isThere(sim, communicator))
+    return true;
+  if (communicator.part) {
+    if (!isThere(sim, *communicator.part))
+      return true;
+    *communicator.partPlace = communicator.part.release();
+  }
+  if (!communicator.held)
+    return false;
+  queue(sim, *communicator.held);
+  communicator.held = nullptr;
+  return true;
 }
 
 ncclResult_t submit() {
@@ -74,16 +164,16 @@ ncclResult_t submit() {
     return ncclInvalidUsage;
   if (submitted.calls.empty())
     return ncclSuccess;
-  auto work = std::make_shared<NcclWork>();
-  work->world = submitted.communicator->world;
-  work->member = submitted.communicator->member;
-  work->calls = std::move(submitted.calls);
-  Operation operation;
-  operation.kind = Operation::Nccl;
-  operation.name = "nccl " + describe(work->calls[0]);
-  operation.nccl = work;
-  findRanges(*work, operation.reads, operation.writes);
-  sim.enqueue(streamOf(submitted.stream), std::move(operation));
+  ncclComm &communicator = *submitted.communicator;
+  // Nobody has waited for the call before.
+  if (!isThere(sim, communicator) || communicator.part || communicator.held)
+    return ncclInvalidUsage;
+  if (!communicator.isBlocking && !communicator.isConnected) {
+    communicator.isConnected = true;
+    communicator.held = std::make_unique<OpenGroup>(std::move(submitted));
+    return ncclInProgress;
+  }
+  queue(sim, submitted);
   return ncclSuccess;
 }
 
@@ -125,47 +215,49 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *communicator, int ranks,
-                                    ncclUniqueId id, int rank, ncclConfig_t *) {
+                                    ncclUniqueId id, int rank,
+                                    ncclConfig_t *config) {
+  if (isRank("MT_SIMULATED_NCCL_FAILS", rank))
+    return ncclInvalidArgument;
   Simulator &sim = simulator();
   Simulator::Lock lock(sim.mutex);
-  return join(sim, lock, id.internal, ranks, rank, communicator);
+  auto made = new ncclComm;
+  made->isBlocking = config->blocking != 0;
+  *communicator = made;
+  if (!isRank("MT_SIMULATED_NCCL_ABSENT", rank))
+    join(sim, *made, id.internal, ranks, rank);
+  return made->isBlocking ? awaitMembers(sim, lock, *made) : ncclInProgress;
 }
 
 ncclResult_t ncclCommSplit(ncclComm_t communicator, int color, int key,
-                           ncclComm_t *part, ncclConfig_t *) {
+                           ncclComm_t *part, ncclConfig_t *config) {
   Simulator &sim = simulator();
   Simulator::Lock lock(sim.mutex);
-  // First all members say what they want.
-  std::string base = communicator->world->identifier + "/" +
-                     std::to_string(communicator->splits++);
-  struct Wishes {
-    std::vector<std::pair<int, int>> colorsAndKeys;
-    int known = 0, done = 0;
-  };
-  static auto &allWishes = *new std::map<std::string, std::shared_ptr<Wishes>>;
-  std::shared_ptr<Wishes> &entry = allWishes[base];
-  if (!entry)
-    entry = std::make_shared<Wishes>();
-  std::shared_ptr<Wishes> wishes = entry;
-  int size = communicator->world->size;
-  wishes->colorsAndKeys.resize(size_t(size));
+  if (!isThere(sim, *communicator) || communicator->part || communicator->held)
+    return ncclInvalidUsage;
+  *part = nullptr;
+  std::string identifier = communicator->world->identifier + "/" +
+                           std::to_string(communicator->splits++);
+  std::shared_ptr<Wishes> &wishes = openSplits()[identifier];
+  if (!wishes)
+    wishes = std::make_shared<Wishes>();
+  wishes->identifier = identifier;
+  wishes->colorsAndKeys.resize(size_t(communicator->world->size));
   wishes->colorsAndKeys[size_t(communicator->member)] = {color, key};
   ++wishes->known;
+  auto made = std::make_unique<ncclComm>();
+  made->isBlocking = config->blocking != 0;
+  made->wishes = wishes;
+  made->colorAndKey = {color, key};
   sim.changed.notify_all();
-  sim.changed.wait(lock,
-                   [&] { return wishes->known == size || sim.hasFailed(); });
-  if (++wishes->done == size)
-    allWishes.erase(base);
-  int members = 0, place = 0;
-  for (int m = 0; m < size; ++m) {
-    auto [otherColor, otherKey] = wishes->colorsAndKeys[size_t(m)];
-    if (otherColor != color)
-      continue;
-    ++members;
-    place += otherKey < key;
+  if (made->isBlocking) {
+    ncclResult_t result = awaitMembers(sim, lock, *made);
+    *part = made.release();
+    return result;
   }
-  return join(sim, lock, base + "/" + std::to_string(color), members, place,
-              part);
+  communicator->part = std::move(made);
+  communicator->partPlace = part;
+  return ncclInProgress;
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
@@ -178,7 +270,8 @@ ncclResult_t ncclCommAbort(ncclComm_t communicator) {
     return ncclSuccess;
   Simulator &sim = simulator();
   Simulator::Lock lock(sim.mutex);
-  communicator->world->isAborted = true;
+  if (communicator->world)
+    communicator->world->isAborted = true;
   sim.changed.notify_all();
   delete communicator;
   return ncclSuccess;
@@ -189,10 +282,14 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator,
   Simulator &sim = simulator();
   Simulator::Lock lock(sim.mutex);
   const char *asked = getenv("MT_SIMULATED_NCCL_ERROR");
-  *error = communicator->world->isAborted ? ncclInvalidUsage
-           : asked && *asked              ? ncclResult_t(std::atoi(asked))
-                                          : ncclSuccess;
-  return ncclSuccess;
+  if (communicator->world && communicator->world->isAborted)
+    *error = ncclInvalidUsage;
+  else if (asked && *asked)
+    *error = ncclResult_t(std::atoi(asked));
+  else
+    *error = isUnderWay(sim, *communicator) ? ncclInProgress : ncclSuccess;
+  return *error == ncclInProgress && sim.hasFailed() ? ncclUnhandledCudaError
+                                                     : ncclSuccess;
 }
 
 ncclResult_t ncclGroupStart() {

@@ -200,6 +200,27 @@ TEST_F(DeviceTest, EndsWhereNcclFails) {
                  "nccl: expected collectives without errors, found error 1");
 }
 
+// The others are where they connect, and wait for it.
+TEST_F(DeviceTest, EndsWhereARankFailsToConnect) {
+  for (const char *rank : {"0", "1"}) {
+    environment.set("MT_SIMULATED_NCCL_FAILS", rank);
+    std::string message = messageOf("device2");
+    EXPECT_EQ(message, options.step + ": rank " + rank +
+                           ": nccl: ncclCommInitRankConfig: expected success, "
+                           "found error 4");
+  }
+}
+
+TEST_F(DeviceTest, EndsWhereARankDoesNotConnect) {
+  options.timeoutSeconds = 0.3;
+  for (const char *rank : {"0", "1"}) {
+    environment.set("MT_SIMULATED_NCCL_ABSENT", rank);
+    expectContains(messageOf("device2"),
+                   "nccl: expected all ranks to connect within 0.3 s, found it "
+                   "waiting for some");
+  }
+}
+
 TEST_F(DeviceTest, EndsWhereNothingWaitsForACollective) {
   expectContains(messageOf("device2-no-wait"),
                  "all_reduce 1: expected mt_wait before the end of entry "

@@ -3,6 +3,11 @@
 #include "Simulated.h"
 #include "Support.h"
 #include "cuda/CudaRank.h"
+#include "mt/device.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
 
 using namespace mt::runtime;
 using namespace mt::runtime::cuda;
@@ -191,5 +196,151 @@ TEST_F(SimulatedDevice, FindsCopiesOutsideOfMemory) {
                           "allocation, at byte 9999 of allocation 0, which has "
                           "10000");
 }
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+constexpr int64_t blocks = 40, threads = 40;
+
+char *pointer(void **arguments, int number) {
+  return *static_cast<char **>(arguments[number]);
+}
+
+char *use(mt_twin_thread *thread, char *address, int64_t bytes, bool isWrite) {
+  thread->access(thread, address, bytes, isWrite);
+  return address;
+}
+
+/// Three bytes a thread, none of them another's, and one that all read.
+void writeOwn(mt_twin_thread *thread, void **arguments) {
+  char value = *use(thread, pointer(arguments, 0) + bytes - 1, 1, false);
+  int64_t i = thread->block * threads + thread->thread;
+  std::fill_n(use(thread, pointer(arguments, 0) + 3 * i, 3, true), 3, value);
+}
+
+/// One more.
+void writeNext(mt_twin_thread *thread, void **arguments) {
+  int64_t i = thread->block * threads + thread->thread;
+  use(thread, pointer(arguments, 0) + 3 * i, 4, true);
+}
+
+/// A byte of the block before is read.
+void readBefore(mt_twin_thread *thread, void **arguments) {
+  int64_t i = thread->block * threads + thread->thread;
+  if (thread->block == 13 && thread->thread == 0)
+    use(thread, pointer(arguments, 0) + 3 * i - 1, 1, false);
+  use(thread, pointer(arguments, 0) + 3 * i, 3, true);
+}
+
+/// From block 13 on, each somewhere else.
+void writeOutside(mt_twin_thread *thread, void **arguments) {
+  if (thread->block >= 13 && thread->thread == 7)
+    use(thread, pointer(arguments, 0) + bytes + thread->block, 16, true);
+}
+
+/// Sums by shuffles and through shared memory; a few threads of a warp.
+void sumUp(mt_twin_thread *thread, void **arguments) {
+  auto shared = static_cast<int32_t *>(thread->shared);
+  auto value = int32_t(thread->block + thread->thread);
+  for (int32_t distance : {4, 2, 1})
+    value += thread->shuffle(thread, value, distance);
+  shared[thread->thread] = value;
+  thread->barrier(thread);
+  int32_t sum = 0;
+  for (int64_t i = 0; i < threads; i += 8)
+    sum += shared[i];
+  int64_t at = 4 * (thread->block * threads + thread->thread);
+  std::memcpy(use(thread, pointer(arguments, 0) + at, 4, true), &sum, 4);
+}
+
+class Kernel : public Program {
+public:
+  explicit Kernel(mt_twin function) : twin{"kernel", function} {
+    MT_CHECK(driver, ModuleLoadData, &module, &image);
+    MT_CHECK(driver, ModuleGetFunction, &kernel, module, "kernel");
+  }
+  ~Kernel() { driver.ModuleUnload(module); }
+
+  void launch() {
+    void *arguments[] = {&first, nullptr};
+    MT_CHECK(driver, LaunchKernel, kernel, unsigned(blocks), 1, 1,
+             unsigned(threads), 1, 1, 4 * threads, streams.compute(), arguments,
+             nullptr);
+    streams.awaitCompute();
+  }
+
+private:
+  mt_twin_function twin;
+  mt_twin_image image{MT_TWIN_MAGIC, 1, &twin};
+  CUmodule module = nullptr;
+  CUfunction kernel = nullptr;
+};
+
+/// Whatever the order of blocks, and however many of them run at once.
+class SimulatedKernel : public testing::TestWithParam<const char *> {
+protected:
+  SimulatedKernel() {
+    environment.simulate();
+    environment.set("MT_SIMULATED_THREADS", GetParam());
+  }
+  std::string messageOf(mt_twin function, int seed) {
+    environment.set("MT_SIMULATED_SEED", std::to_string(seed));
+    Kernel kernel(function);
+    return errorOf([&] { kernel.launch(); });
+  }
+  Environment environment;
+};
+
+TEST_P(SimulatedKernel, KeepsBytesOfBlocksApart) {
+  for (int seed = 0; seed < 8; ++seed)
+    EXPECT_EQ(messageOf(writeOwn, seed), "");
+}
+
+TEST_P(SimulatedKernel, FindsBlocksThatWriteOneByte) {
+  for (int seed = 0; seed < 8; ++seed)
+    expectContains(messageOf(writeNext, seed),
+                   "simulated device: race: two blocks of kernel use byte 120 "
+                   "of allocation 0, at least one of them writes, with no "
+                   "order between them");
+}
+
+TEST_P(SimulatedKernel, FindsABlockThatReadsWhatAnotherWrites) {
+  for (int seed = 0; seed < 8; ++seed)
+    expectContains(messageOf(readBefore, seed),
+                   "race: two blocks of kernel use byte 1559 of allocation 0");
+}
+
+TEST_P(SimulatedKernel, ReportsTheFirstBlockOutsideOfMemory) {
+  std::set<std::string> places;
+  for (int seed = 0; seed < 8; ++seed) {
+    std::string message = messageOf(writeOutside, seed);
+    expectContains(message, "kernel on stream 0 writes 16 bytes outside of any "
+                            "allocation, at byte ");
+    places.insert(message.substr(message.find("at byte ")));
+  }
+  // Forwards and backwards.
+  EXPECT_EQ(places, (std::set<std::string>{
+                        "at byte 10013 of allocation 0, which has 10000",
+                        "at byte 10039 of allocation 0, which has 10000"}));
+}
+
+TEST_P(SimulatedKernel, LetsThreadsMeet) {
+  for (int seed = 0; seed < 8; ++seed) {
+    environment.set("MT_SIMULATED_SEED", std::to_string(seed));
+    Kernel kernel(sumUp);
+    kernel.launch();
+    std::vector<int32_t> sums(size_t(blocks * threads));
+    MT_CHECK(kernel.driver, MemcpyDtoHAsync, sums.data(), kernel.first,
+             sums.size() * 4, kernel.streams.compute());
+    kernel.streams.awaitCompute();
+    for (size_t i = 0; i < sums.size(); ++i)
+      EXPECT_EQ(sums[i], int32_t(threads * (int64_t(i) / threads) +
+                                 threads * (threads - 1) / 2));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, SimulatedKernel,
+                         testing::Values("1", "2", "8"));
 
 } // namespace
