@@ -86,7 +86,7 @@ void mt::registerConversionDialects(DialectRegistry &registry) {
 void mt::addKernels(OpPassManager &manager, const ToLinalgOptions &options) {
   manager.addPass(createOutlineKernels());
   manager.addNestedPass<func::FuncOp>(createToLinalg(options));
-  manager.addNestedPass<func::FuncOp>(createFuseElementwise());
+  manager.addNestedPass<func::FuncOp>(createFuseElementwise({options.onDevice}));
   // Whether a result can be written over an operand shows in indexing maps.
   manager.addNestedPass<func::FuncOp>(createReuseOperands());
   manager.addNestedPass<func::FuncOp>(createBufferizeKernels());

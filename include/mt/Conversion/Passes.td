@@ -99,6 +99,11 @@ def FuseElementwise : Pass<"mt-fuse-elementwise", "::mlir::func::FuncOp"> {
     %2 = linalg.generic {...} ins(%x, %y : ...) outs(%e : tensor<8x64xf32>) { exp, mul }
     ```
   }];
+  let options = [
+    Option<"widenAgain", "widen-again", "bool", "false",
+           "widen bf16 wherever it is read, rather than to keep rows of f32: "
+           "shared memory is small">
+  ];
   let dependentDialects = [
     "::mlir::affine::AffineDialect", "::mlir::linalg::LinalgDialect"];
 }
