@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "MemRefBytes.h"
 #include "RowGroup.h"
 #include "mt/Conversion/Passes.h"
 #include "mt/IR/Mt.h"
@@ -89,7 +90,7 @@ private:
 
 static int64_t countRowBytes(MemRefType type, unsigned numRows) {
   return llvm::product_of(type.getShape().drop_front(numRows)) *
-         llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+         getElementBytes(type);
 }
 
 /// As many rows as fit and leave a block for every part of a sum, of those that

@@ -2,6 +2,7 @@
 
 #include "GridFunction.h"
 
+#include "MemRefBytes.h"
 #include "RowGroup.h"
 #include "mt/Analysis/Arena.h"
 #include "mt/Conversion/HostOps.h"
@@ -19,8 +20,6 @@ using namespace mt::host;
 /// Shared memory of a block on the smallest of the devices that code is made
 /// for: an A100 has 163 KiB, an H100 227 KiB.
 static constexpr int64_t maxSharedBytes = 163 * 1024;
-/// What arguments are aligned to at least: one access of a thread.
-static constexpr int64_t accessBytes = 16;
 
 /// Whether the function makes the value itself: constants, views, whose layout
 /// an argument could not have, and numbers that are read or computed on the
@@ -122,11 +121,6 @@ void GridFunction::buildTask() {
                             arith::ConstantIndexOp::create(b, grid.tasks));
   auto choice = scf::IfOp::create(b, isThere, /*withElseRegion=*/false);
   b.setInsertionPoint(choice.thenYield());
-}
-
-static int64_t getBytes(MemRefType type) {
-  return type.getNumElements() *
-         llvm::divideCeil(type.getElementTypeBitWidth(), 8);
 }
 
 /// What ops below `root` allocate, and from where to where it is needed: from

@@ -1,5 +1,6 @@
 //===- MakeTwins.cpp - functions of a device for the host -----------------===//
 
+#include "MemRefBytes.h"
 #include "mt/Conversion/Passes.h"
 #include "mt/IR/Mt.h"
 #include "mt/device.h"
@@ -136,8 +137,7 @@ void TwinBuilder::announceAccess(Operation *op) {
     position = arith::AddIOp::create(b, position,
                                      arith::MulIOp::create(b, index, step));
   }
-  int64_t elementBytes =
-      llvm::divideCeil(memoryType.getElementTypeBitWidth(), 8);
+  int64_t elementBytes = getElementBytes(memoryType);
   int64_t count =
       isa<VectorType>(type) ? cast<VectorType>(type).getNumElements() : 1;
   Value size = arith::ConstantIndexOp::create(b, elementBytes);

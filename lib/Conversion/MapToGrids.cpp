@@ -8,6 +8,8 @@
 
 #include "Contraction.h"
 #include "GridFunction.h"
+#include "MemRefBytes.h"
+#include "RowGroup.h"
 #include "mt/Conversion/Passes.h"
 #include "mt/IR/Mt.h"
 
@@ -35,7 +37,8 @@ static constexpr int64_t maxWarpPoints = 1024, warpsOfBlock = 4;
 /// Threads of a block, and of one whose rows are long.
 static constexpr int64_t blockThreads = 256, longBlockThreads = 512;
 static constexpr int64_t longRow = 16384;
-/// Threads of a block that computes tiles of products.
+/// Threads of a block that computes tiles of products, or short rows one by
+/// one.
 static constexpr int64_t tileThreads = 128;
 /// Turns that a thread of a large op takes.
 static constexpr int64_t turns = 4;
@@ -48,26 +51,38 @@ static int64_t countPoints(linalg::LinalgOp op) {
   return llvm::product_of(op.getStaticLoopRanges());
 }
 
-/// The most points of an op of a task; nothing where it is more than ops one
-/// after the other.
-static std::optional<int64_t> getPlainPoints(scf::ForallOp op) {
-  int64_t most = 0;
-  for (Operation &inner : op.getBody()->without_terminator()) {
-    if (auto linalgOp = dyn_cast<linalg::LinalgOp>(inner))
-      most = std::max(most, countPoints(linalgOp));
-    else if (inner.getNumRegions() != 0)
-      return std::nullopt;
+namespace {
+/// What the tasks of a loop do.
+struct TaskWork {
+  explicit TaskWork(scf::ForallOp op) {
+    op.getBody()->walk([&](Operation *inner) {
+      auto linalgOp = dyn_cast<linalg::LinalgOp>(inner);
+      if (linalgOp && !isa<linalg::FillOp>(inner)) {
+        points = std::max(points, countPoints(linalgOp));
+        multiplies |= isProduct(linalgOp);
+      }
+      hasLoops |= isa<scf::ForOp>(inner);
+    });
   }
-  return most;
-}
+
+  /// The most points of an op.
+  int64_t points = 0;
+  bool multiplies = false, hasLoops = false;
+};
+} // namespace
 
 static Grid chooseGrid(scf::ForallOp op, int64_t tasks) {
-  std::optional<int64_t> points = getPlainPoints(op);
-  if (!points)
+  TaskWork work(op);
+  if (work.multiplies)
     return {tasks, tileThreads};
-  if (*points <= maxWarpPoints)
-    return {tasks, warpSize, std::min(tasks, warpsOfBlock)};
-  return {tasks, *points > longRow ? longBlockThreads : blockThreads};
+  if (work.points > longRow)
+    return {tasks, longBlockThreads};
+  if (work.points > maxWarpPoints)
+    return {tasks, blockThreads};
+  // Tasks that go over many rows are few: each has a block.
+  if (work.hasLoops)
+    return {tasks, tileThreads};
+  return {tasks, warpSize, std::min(tasks, warpsOfBlock)};
 }
 
 static LogicalResult mapForall(scf::ForallOp op, gpu::GPUModuleOp device) {
@@ -146,11 +161,7 @@ static int64_t placeStack(func::FuncOp kernel, Value rankContext) {
   int64_t bytes = 0;
   for (memref::AllocaOp op : stack) {
     offsets.push_back(bytes);
-    MemRefType type = op.getType();
-    bytes +=
-        llvm::alignTo(type.getNumElements() *
-                          llvm::divideCeil(type.getElementTypeBitWidth(), 8),
-                      alignmentBytes);
+    bytes += llvm::alignTo(getBytes(op.getType()), alignmentBytes);
   }
   auto b = ImplicitLocOpBuilder::atBlockBegin(kernel.getLoc(), &kernel.front());
   Value memory = ScratchOp::create(b, MemRefType::get({bytes}, b.getI8Type()),

@@ -1,5 +1,6 @@
 //===- PlaceScratch.cpp - what kernels allocate, on stacks or planned -----===//
 
+#include "MemRefBytes.h"
 #include "mt/Conversion/Passes.h"
 #include "mt/IR/Mt.h"
 
@@ -18,11 +19,6 @@ namespace mt {
 } // namespace mt
 
 #define DEBUG_TYPE "place-scratch"
-
-static int64_t getBytes(MemRefType type) {
-  return type.getNumElements() *
-         llvm::divideCeil(type.getElementTypeBitWidth(), 8);
-}
 
 namespace {
 /// An allocation and its first byte in the scratch.

@@ -21,6 +21,10 @@
 
 namespace mt {
 
+/// What one access of a thread moves at most, and what buffers, and whatever
+/// else functions take, are aligned to at least.
+inline constexpr int64_t accessBytes = 16;
+
 /// How an op of static shape is shared by threads.
 struct ThreadPlan {
   ThreadPlan(mlir::linalg::LinalgOp op, int64_t teamSize);

@@ -94,24 +94,23 @@ Manifest readManifest(const StepLibrary &step, const std::string &path) {
   return manifest;
 }
 
-/// Refuses flags whose measurements are those of the host.
-void checkDeviceOptions(const JobOptions &options) {
-  const std::pair<const char *, bool> flags[] = {
-      {"--check-memory", options.checkMemory},
-      {"--kernels", options.kernels},
-      {"--network", options.network.has_value()},
+/// Refuses flags that mean nothing for a step's target: measurements of the
+/// host, and what only a device has.
+void checkTargetOptions(const JobOptions &options, const Manifest &manifest) {
+  const std::pair<const char *, const char *> flags[] = {
+      {"--check-memory", "host"}, {"--kernels", "host"},
+      {"--network", "host"},      {"--simulate-device", "cuda"},
+      {"--no-graph", "cuda"},     {"--tf32", "cuda"},
   };
-  for (const auto &[flag, isGiven] : flags)
-    if (isGiven)
-      throw Error(std::string(flag) +
-                  ": expected a step for the target host, found cuda");
+  for (const auto &[flag, target] : flags)
+    if (options.given.count(flag) && manifest.target != target)
+      throw Error(std::string(flag) + ": expected a step for the target " +
+                  target + ", found " + manifest.target);
 }
 
 std::unique_ptr<JobDevices> makeDevices(const Job &job) {
-  if (!job.manifest.device)
-    return makeHostDevices(job);
-  checkDeviceOptions(job.options);
-  return makeCudaDevices(job);
+  checkTargetOptions(job.options, job.manifest);
+  return job.manifest.device ? makeCudaDevices(job) : makeHostDevices(job);
 }
 
 } // namespace

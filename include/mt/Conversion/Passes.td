@@ -311,10 +311,12 @@ def ExpandDeviceMath
     %n = math.roundeven ...
     ```
 
-    Fails where a function has no such expansion: erf in 64 bits.
+    Fails where a function has no such expansion.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::LLVM::LLVMDialect",
                            "::mlir::math::MathDialect",
+                           "::mlir::scf::SCFDialect",
                            "::mlir::vector::VectorDialect"];
 }
 

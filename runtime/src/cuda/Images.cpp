@@ -60,6 +60,7 @@ mt::runtime::cuda::chooseImage(const std::vector<DeviceImage> &images,
     throw Error("expected code for a device of compute capability " +
                 std::to_string(device.major) + "." +
                 std::to_string(device.minor) + ", found " +
-                (found.empty() ? "none" : found));
+                (found.empty() ? "none" : found) +
+                (device.major == 0 ? ": mt-compile --twins adds it" : ""));
   return *best;
 }
