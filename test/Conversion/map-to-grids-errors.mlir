@@ -20,7 +20,7 @@ func.func private @context(%x: memref<6xf32>) attributes {mt_host.kernel = "mt.t
 
 func.func private @large(%context: !llvm.ptr) attributes {mt_host.kernel = "mt.test"} {
   %zero = arith.constant 0.0 : f32
-  // expected-error @below {{internal error: expected shared memory of at most 166912 bytes a block for 'mt.test', found 262656}}
+  // expected-error @below {{internal error: expected shared memory of at most 166912 bytes a block for 'mt.test', found 1048576}}
   scf.forall (%i) in (6) {
     %0 = memref.alloc() : memref<65536xf32>
     linalg.fill ins(%zero : f32) outs(%0 : memref<65536xf32>)
