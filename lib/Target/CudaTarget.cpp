@@ -83,6 +83,20 @@ createMachine(llvm::StringRef architecture) {
   return machine;
 }
 
+/// Shared memory whose size the launch says is no variable of the module: an
+/// external array without bounds. The conversion of GPU code makes it internal,
+/// which the assembler takes for one byte.
+static void makeSharedMemoryExternal(llvm::Module &code) {
+  constexpr unsigned sharedSpace = 3;
+  for (llvm::GlobalVariable &global : code.globals())
+    if (global.getAddressSpace() == sharedSpace &&
+        global.getValueType()->isArrayTy() &&
+        global.getValueType()->getArrayNumElements() == 0) {
+      global.setLinkage(llvm::GlobalValue::ExternalLinkage);
+      global.setInitializer(nullptr);
+    }
+}
+
 Expected<std::string> mt::translateToPtx(ModuleOp module,
                                          llvm::StringRef architecture,
                                          unsigned optimizationLevel) {
@@ -98,6 +112,7 @@ Expected<std::string> mt::translateToPtx(ModuleOp module,
       translateModuleToLLVMIR(device, context, "device");
   if (!code)
     return makeError("the device's functions cannot be translated to LLVM IR");
+  makeSharedMemoryExternal(*code);
   code->setTargetTriple((*machine)->getTargetTriple());
   code->setDataLayout((*machine)->createDataLayout());
   auto optimize = makeOptimizingTransformer(optimizationLevel, /*sizeLevel=*/0,
