@@ -46,6 +46,8 @@ config.substitutions.append(
 if lit_config.params.get("target") == "cuda":
     config.environment["MT_REAL_MT_RUN"] = real_run
     config.environment["PATH"] = os.pathsep.join([device] + path)
+else:
+    config.available_features.add("host")
 # CUDA's assembler, on PATH or where CUDA installs it.
 if shutil.which("ptxas", path="/usr/local/cuda/bin") and not shutil.which("ptxas"):
     config.environment["PATH"] += os.pathsep + "/usr/local/cuda/bin"

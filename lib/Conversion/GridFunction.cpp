@@ -90,35 +90,39 @@ void GridFunction::createFunction() {
     mapValue(value);
 }
 
+Value GridFunction::constant(int64_t value) {
+  return arith::ConstantIndexOp::create(b, value);
+}
+
+static Attribute getSharedSpace(MLIRContext *context) {
+  return gpu::AddressSpaceAttr::get(context, gpu::AddressSpace::Workgroup);
+}
+
+/// What the launch gives a block.
+Value GridFunction::makeSharedMemory() {
+  return gpu::DynamicSharedMemoryOp::create(
+      b, MemRefType::get({ShapedType::kDynamic}, b.getI8Type(), AffineMap(),
+                         getSharedSpace(b.getContext())));
+}
+
 /// The task's number, and whether there is one: the last block may have fewer.
 void GridFunction::buildTask() {
   Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
   task = gpu::BlockIdOp::create(b, gpu::Dimension::x);
-  Value exchange;
   if (grid.teams == 1) {
-    auto space = gpu::AddressSpaceAttr::get(b.getContext(),
-                                            gpu::AddressSpace::Workgroup);
-    exchange = gpu::DynamicSharedMemoryOp::create(
-        b, MemRefType::get({ShapedType::kDynamic}, b.getI8Type(), AffineMap(),
-                           space));
+    team.emplace(b, grid.teamSize, thread, makeSharedMemory());
     sharedBytes =
         llvm::alignTo(Team::getExchangeBytes(grid.teamSize), alignmentBytes);
-  }
-  team.emplace(b, grid.teamSize, thread, exchange);
-  if (grid.teams == 1)
     return;
-  Value number = arith::DivUIOp::create(
-      b, thread, arith::ConstantIndexOp::create(b, grid.teamSize));
-  task = arith::AddIOp::create(
-      b,
-      arith::MulIOp::create(b, task,
-                            arith::ConstantIndexOp::create(b, grid.teams)),
-      number);
+  }
+  team.emplace(b, grid.teamSize, thread, /*exchange=*/Value());
+  teamNumber = arith::DivUIOp::create(b, thread, constant(grid.teamSize));
+  Value first = arith::MulIOp::create(b, task, constant(grid.teams));
+  task = arith::AddIOp::create(b, first, teamNumber);
   if (grid.tasks % grid.teams == 0)
     return;
-  Value isThere =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::ult, task,
-                            arith::ConstantIndexOp::create(b, grid.tasks));
+  Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, task,
+                                        constant(grid.tasks));
   auto choice = scf::IfOp::create(b, isThere, /*withElseRegion=*/false);
   b.setInsertionPoint(choice.thenYield());
 }
@@ -163,26 +167,16 @@ void GridFunction::placeInSharedMemory() {
     return;
   int64_t first = sharedBytes;
   int64_t bytes = llvm::alignTo(placeBlocks(blocks), alignmentBytes);
-  auto space =
-      gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup);
-  Value memory = gpu::DynamicSharedMemoryOp::create(
-      b, MemRefType::get({ShapedType::kDynamic}, b.getI8Type(), AffineMap(),
-                         space));
-  Value start;
-  if (grid.teams != 1) {
-    Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
-    Value number = arith::DivUIOp::create(
-        b, thread, arith::ConstantIndexOp::create(b, grid.teamSize));
-    start = arith::MulIOp::create(b, number,
-                                  arith::ConstantIndexOp::create(b, bytes));
-  }
+  Value memory = makeSharedMemory(), start;
+  if (teamNumber)
+    start = arith::MulIOp::create(b, teamNumber, constant(bytes));
   for (auto [allocation, block] : llvm::zip_equal(allocations, blocks)) {
-    Value shift = arith::ConstantIndexOp::create(b, first + block.offset);
+    Value shift = constant(first + block.offset);
     if (start)
       shift = arith::AddIOp::create(b, start, shift);
     auto type = cast<MemRefType>(allocation->getResult(0).getType());
     auto placed = MemRefType::get(type.getShape(), type.getElementType(),
-                                  AffineMap(), space);
+                                  AffineMap(), getSharedSpace(b.getContext()));
     mapping.map(allocation->getResult(0),
                 memref::ViewOp::create(b, placed, memory, shift, ValueRange{})
                     .getResult());
@@ -202,11 +196,26 @@ void GridFunction::synchronize() {
   pending.clear();
 }
 
+/// Whether they touch allocations that lie in the same bytes.
+bool GridFunction::shareBytes(linalg::LinalgOp a, linalg::LinalgOp b) const {
+  for (Value x : a->getOperands())
+    for (Value y : b->getOperands()) {
+      Value first = getWholeMemory(x), second = getWholeMemory(y);
+      auto one = places.find(first), other = places.find(second);
+      if (first != second && one != places.end() && other != places.end() &&
+          one->second.first < other->second.second &&
+          other->second.first < one->second.second)
+        return true;
+    }
+  return false;
+}
+
 /// Waits where `op` touches what an op since the last wait wrote, or the other
-/// way round.
+/// way round, or something else in the same place.
 void GridFunction::waitFor(linalg::LinalgOp op) {
-  if (llvm::any_of(pending,
-                   [&](linalg::LinalgOp other) { return depend(op, other); }))
+  if (llvm::any_of(pending, [&](linalg::LinalgOp other) {
+        return depend(op, other) || shareBytes(op, other);
+      }))
     synchronize();
 }
 

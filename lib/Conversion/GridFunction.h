@@ -34,8 +34,7 @@ struct Grid {
 /// `mt_host.grid` in its place.
 class GridFunction {
 public:
-  /// `op` is the loop over tasks, or what one task does. `allocations` are of
-  /// the tasks.
+  /// `op` is the loop over tasks, or what one task does.
   GridFunction(mlir::Operation *op, const Grid &grid,
                mlir::gpu::GPUModuleOp device);
 
@@ -58,6 +57,8 @@ private:
   void mapValue(mlir::Value value);
   void placeInSharedMemory();
   void buildTask();
+  mlir::Value makeSharedMemory();
+  mlir::Value constant(int64_t value);
   void buildLinalg(mlir::linalg::LinalgOp op);
   void buildRegions(mlir::Operation &op);
   void synchronize();
@@ -74,7 +75,8 @@ private:
   mlir::IRMapping mapping;
   llvm::SetVector<mlir::Value> used, inputs;
   std::optional<Team> team;
-  mlir::Value task;
+  /// The number of the task, and of its team in the block.
+  mlir::Value task, teamNumber;
   int64_t sharedBytes = 0;
   /// Where allocations lie in shared memory: first byte, and behind the last.
   llvm::DenseMap<mlir::Value, std::pair<int64_t, int64_t>> places;
