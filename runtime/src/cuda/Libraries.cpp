@@ -78,9 +78,13 @@ Driver::Driver() : library("cuda", "MT_CUDA_DRIVER", {"libcuda.so.1"}) {
 void Driver::check(CUresult result, const char *call) const {
   if (result == CUDA_SUCCESS)
     return;
-  const char *text = nullptr;
-  if (GetErrorString(result, &text) != CUDA_SUCCESS || !text)
-    text = "unknown error";
+  const char *known = nullptr;
+  std::string text = "error " + std::to_string(int(result));
+  if (GetErrorString(result, &known) == CUDA_SUCCESS && known)
+    text = known;
+  // CUDA_ERROR_STUB_LIBRARY
+  else if (int(result) == 34)
+    text += ": this library is a stub to link with, no driver";
   throw Error(std::string("cuda: cu") + call + ": expected success, found " +
               text);
 }
