@@ -12,13 +12,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "LinalgBuilder.h"
+#include "Polynomials.h"
 #include "mt/Conversion/Passes.h"
 #include "mt/IR/Mt.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -259,12 +259,7 @@ struct ExpandDeviceMath : mt::impl::ExpandDeviceMathBase<ExpandDeviceMath> {
   void runOnOperation() override {
     MLIRContext *context = &getContext();
     RewritePatternSet patterns(context);
-    populateMathPolynomialApproximationPatterns(patterns, [](StringRef name) {
-      return name == math::ExpOp::getOperationName() ||
-             name == math::LogOp::getOperationName() ||
-             name == math::TanhOp::getOperationName() ||
-             name == math::ErfOp::getOperationName();
-    });
+    addPolynomials(patterns);
     patterns.add<Expand<math::ExpOp, false>, Expand<math::LogOp, false>,
                  Expand<math::TanhOp, false>, Expand<math::ErfOp, false>,
                  Expand<math::PowFOp, true>, Expand<math::SinOp, true>,

@@ -1,5 +1,6 @@
 //===- ExpandMath.cpp - functions as polynomials or calls of libm ---------===//
 
+#include "Polynomials.h"
 #include "RuntimeFunctions.h"
 #include "mt/Conversion/Passes.h"
 #include "mt/IR/Mt.h"
@@ -26,14 +27,18 @@ namespace mt {
 using LibmOps = std::tuple<math::ExpOp, math::LogOp, math::TanhOp, math::ErfOp,
                            math::PowFOp, math::SinOp, math::CosOp>;
 
-static LogicalResult expandToPolynomials(ModuleOp module) {
-  RewritePatternSet patterns(module.getContext());
+void mt::addPolynomials(RewritePatternSet &patterns) {
   populateMathPolynomialApproximationPatterns(patterns, [](StringRef name) {
     return name == math::ExpOp::getOperationName() ||
            name == math::LogOp::getOperationName() ||
            name == math::TanhOp::getOperationName() ||
            name == math::ErfOp::getOperationName();
   });
+}
+
+static LogicalResult expandToPolynomials(ModuleOp module) {
+  RewritePatternSet patterns(module.getContext());
+  addPolynomials(patterns);
   return applyPatternsGreedily(module, std::move(patterns));
 }
 

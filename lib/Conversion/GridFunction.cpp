@@ -11,7 +11,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
-#include "mlir/Transforms/RegionUtils.h"
 
 using namespace mlir;
 using namespace mt;
@@ -21,44 +20,19 @@ using namespace mt::host;
 /// for: an A100 has 163 KiB, an H100 227 KiB.
 static constexpr int64_t maxSharedBytes = 163 * 1024;
 
-/// Whether the function makes the value itself: constants, views, whose layout
-/// an argument could not have, and numbers that are read or computed on the
-/// way.
-static bool isMadeAgain(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (!op || op->getNumRegions() != 0)
-    return false;
+/// Whether the function makes the op's value itself: constants, views, whose
+/// layout an argument could not have, and numbers that are read or computed on
+/// the way.
+static bool isMadeAgain(Operation *op) {
   return isa<memref::LoadOp, ViewLikeOpInterface>(op) ||
          (isPure(op) && !isa<ScratchOp>(op));
-}
-
-void GridFunction::findInputs(Value value) {
-  if (!isMadeAgain(value)) {
-    inputs.insert(value);
-    return;
-  }
-  for (Value operand : value.getDefiningOp()->getOperands())
-    findInputs(operand);
-}
-
-void GridFunction::mapValue(Value value) {
-  if (mapping.contains(value))
-    return;
-  Operation *definition = value.getDefiningOp();
-  for (Value operand : definition->getOperands())
-    mapValue(operand);
-  b.clone(*definition, mapping);
 }
 
 GridFunction::GridFunction(Operation *op, const Grid &grid,
                            gpu::GPUModuleOp device)
     : op(op), grid(grid), device(device),
       kernel(op->getParentOfType<func::FuncOp>()),
-      b(op->getLoc(), op->getContext()) {
-  used.insert(op->operand_begin(), op->operand_end());
-  getUsedValuesDefinedAbove(op->getRegions(), used);
-  for (Value value : used)
-    findInputs(value);
+      b(op->getLoc(), op->getContext()), inputs(op, isMadeAgain) {
   createFunction();
   buildTask();
   placeInSharedMemory();
@@ -66,8 +40,8 @@ GridFunction::GridFunction(Operation *op, const Grid &grid,
 
 /// Buffers and blocks of the arena begin at multiples of 64 bytes.
 void GridFunction::createFunction() {
-  SmallVector<Type> types =
-      llvm::map_to_vector(inputs, [](Value value) { return value.getType(); });
+  SmallVector<Type> types = llvm::map_to_vector(
+      inputs.get(), [](Value value) { return value.getType(); });
   std::string name = (kernel.getName() + "_grid").str();
   function = gpu::GPUFuncOp::create(b, name, b.getFunctionType(types, {}));
   function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
@@ -79,15 +53,14 @@ void GridFunction::createFunction() {
       ArrayRef<int32_t>{int32_t(grid.getThreads()), 1, 1});
   SymbolTable(device).insert(function);
   b.setInsertionPointToStart(&function.front());
-  for (auto [index, value] : llvm::enumerate(inputs)) {
+  for (auto [index, value] : llvm::enumerate(inputs.get())) {
     mapping.map(value, function.getArgument(index));
     if (!isa<MemRefType>(value.getType()))
       continue;
     function.setArgAttr(index, "llvm.noalias", b.getUnitAttr());
     function.setArgAttr(index, "llvm.align", b.getI64IntegerAttr(accessBytes));
   }
-  for (Value value : used)
-    mapValue(value);
+  inputs.makeOthers(b, mapping);
 }
 
 Value GridFunction::constant(int64_t value) {
@@ -294,7 +267,7 @@ LogicalResult GridFunction::finish() {
   b.setInsertionPoint(op);
   auto symbol = SymbolRefAttr::get(device.getSymNameAttr(),
                                    {FlatSymbolRefAttr::get(function)});
-  GridOp::create(b, *rankContext, symbol, inputs.getArrayRef());
+  GridOp::create(b, *rankContext, symbol, inputs.get());
   op->erase();
   return success();
 }

@@ -12,11 +12,11 @@
 #ifndef MT_LIB_CONVERSION_GRIDFUNCTION_H
 #define MT_LIB_CONVERSION_GRIDFUNCTION_H
 
+#include "PartInputs.h"
 #include "ThreadLoops.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
-#include "llvm/ADT/SetVector.h"
 
 namespace mt {
 
@@ -53,8 +53,6 @@ public:
 
 private:
   void createFunction();
-  void findInputs(mlir::Value value);
-  void mapValue(mlir::Value value);
   void placeInSharedMemory();
   void buildTask();
   mlir::Value makeSharedMemory();
@@ -73,7 +71,7 @@ private:
   mlir::gpu::GPUFuncOp function;
   mlir::ImplicitLocOpBuilder b;
   mlir::IRMapping mapping;
-  llvm::SetVector<mlir::Value> used, inputs;
+  PartInputs inputs;
   std::optional<Team> team;
   /// The number of the task, and of its team in the block.
   mlir::Value task, teamNumber;

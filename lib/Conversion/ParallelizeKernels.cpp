@@ -1,5 +1,6 @@
 //===- ParallelizeKernels.cpp - loops on the threads of a rank ------------===//
 
+#include "PartInputs.h"
 #include "mt/Conversion/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -11,8 +12,6 @@
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
-#include "mlir/Transforms/RegionUtils.h"
-#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -47,61 +46,32 @@ public:
   /// Inside the part: what stands for the kernel's values, and the range.
   ImplicitLocOpBuilder &getBuilder() { return b; }
   IRMapping &getMapping() { return mapping; }
-  Value getFirst() { return part.getArgument(inputs.size()); }
-  Value getLast() { return part.getArgument(inputs.size() + 1); }
+  Value getFirst() { return part.getArgument(inputs.get().size()); }
+  Value getLast() { return part.getArgument(inputs.get().size() + 1); }
 
 private:
-  void findInputs(Value value);
-  void mapValue(Value value);
-
   Operation *op;
   Value rankContext;
   func::FuncOp kernel, part;
   ImplicitLocOpBuilder b;
   IRMapping mapping;
-  llvm::SetVector<Value> inputs;
+  PartInputs inputs;
 };
 
 } // namespace
 
-/// Whether the part makes the value itself: constants, and views, whose layout
-/// an argument could not have.
-static bool isMadeAgain(Value value) {
-  Operation *op = value.getDefiningOp();
-  return op && op->getNumRegions() == 0 &&
-         (op->hasTrait<OpTrait::ConstantLike>() ||
-          isa<ViewLikeOpInterface>(op));
-}
-
-void PartBuilder::findInputs(Value value) {
-  if (!isMadeAgain(value)) {
-    inputs.insert(value);
-    return;
-  }
-  for (Value operand : value.getDefiningOp()->getOperands())
-    findInputs(operand);
-}
-
-void PartBuilder::mapValue(Value value) {
-  if (mapping.contains(value))
-    return;
-  Operation *definition = value.getDefiningOp();
-  for (Value operand : definition->getOperands())
-    mapValue(operand);
-  b.clone(*definition, mapping);
+/// Whether the part makes the op's value itself: constants, and views, whose
+/// layout an argument could not have.
+static bool isMadeAgain(Operation *op) {
+  return op->hasTrait<OpTrait::ConstantLike>() || isa<ViewLikeOpInterface>(op);
 }
 
 PartBuilder::PartBuilder(Operation *op, Value rankContext, SymbolTable &symbols)
     : op(op), rankContext(rankContext),
       kernel(op->getParentOfType<func::FuncOp>()),
-      b(op->getLoc(), op->getContext()) {
-  llvm::SetVector<Value> used(op->operand_begin(), op->operand_end());
-  getUsedValuesDefinedAbove(op->getRegions(), used);
-  for (Value value : used)
-    findInputs(value);
-
-  SmallVector<Type> types =
-      llvm::map_to_vector(inputs, [](Value value) { return value.getType(); });
+      b(op->getLoc(), op->getContext()), inputs(op, isMadeAgain) {
+  SmallVector<Type> types = llvm::map_to_vector(
+      inputs.get(), [](Value value) { return value.getType(); });
   types.append(2, b.getIndexType());
   part = func::FuncOp::create(op->getLoc(), (kernel.getName() + "_part").str(),
                               b.getFunctionType(types, {}));
@@ -109,7 +79,7 @@ PartBuilder::PartBuilder(Operation *op, Value rankContext, SymbolTable &symbols)
   part->setAttr(host::attr::kernel, kernel->getAttr(host::attr::kernel));
   symbols.insert(part);
   b.setInsertionPointToStart(part.addEntryBlock());
-  for (auto [index, value] : llvm::enumerate(inputs)) {
+  for (auto [index, value] : llvm::enumerate(inputs.get())) {
     mapping.map(value, part.getArgument(index));
     // What does not alias in the kernel does not in the part.
     auto argument = dyn_cast<BlockArgument>(value);
@@ -117,16 +87,15 @@ PartBuilder::PartBuilder(Operation *op, Value rankContext, SymbolTable &symbols)
         kernel.getArgAttr(argument.getArgNumber(), noAlias))
       part.setArgAttr(index, noAlias, b.getUnitAttr());
   }
-  for (Value value : used)
-    mapValue(value);
+  inputs.makeOthers(b, mapping);
 }
 
 void PartBuilder::finish(int64_t count) {
   b.setInsertionPointToEnd(&part.front());
   func::ReturnOp::create(b);
   b.setInsertionPoint(op);
-  ParallelOp::create(b, rankContext, FlatSymbolRefAttr::get(part),
-                     inputs.getArrayRef(), b.getI64IntegerAttr(count));
+  ParallelOp::create(b, rankContext, FlatSymbolRefAttr::get(part), inputs.get(),
+                     b.getI64IntegerAttr(count));
   op->erase();
 }
 

@@ -102,7 +102,7 @@ void LoopBuilder::setIndices(ArrayRef<unsigned> dims, Value point) {
   }
 }
 
-/// A loop, or its one turn where there is only that.
+/// A loop that carries what `body` returns.
 SmallVector<Value> LoopBuilder::buildLoop(
     Value first, Value end, int64_t step, ValueRange carried,
     function_ref<SmallVector<Value>(Value, ValueRange)> body) {

@@ -714,7 +714,7 @@ static LogicalResult compile(MLIRContext &context, const Arguments &arguments) {
   bool isCuda = arguments.kind == "cuda";
   CudaPipelineOptions cuda{
       host, arguments.architectures.front(), {}, arguments.twins};
-  std::optional<std::string> ptxas = findPtxas();
+  std::optional<std::string> ptxas = isCuda ? findPtxas() : std::nullopt;
   if (ptxas)
     llvm::append_range(cuda.cubins, arguments.architectures);
   if (failed(runPasses(*module, [&](PassManager &manager) {

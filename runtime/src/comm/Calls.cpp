@@ -54,8 +54,17 @@ std::string sizesDiffer(const Collective &a, const Collective &b,
   return "";
 }
 
-/// Elements that the calling member holds of tensor `t` before the call.
-int64_t inputElements(const Collective &call, int64_t t, int64_t members) {
+bool isIdentity(const Collective &call, int64_t members) {
+  for (int64_t m = 0; m < members; ++m)
+    if (call.sources[m] != m)
+      return false;
+  return true;
+}
+
+} // namespace
+
+int64_t mt::runtime::inputElements(const Collective &call, int64_t t,
+                                   int64_t members) {
   switch (call.kind) {
   case CollectiveKind::AllReduce:
   case CollectiveKind::CollectivePermute:
@@ -75,14 +84,14 @@ int64_t inputElements(const Collective &call, int64_t t, int64_t members) {
   return 0;
 }
 
-bool isIdentity(const Collective &call, int64_t members) {
-  for (int64_t m = 0; m < members; ++m)
-    if (call.sources[m] != m)
-      return false;
-  return true;
+int64_t mt::runtime::outputElements(const Collective &call, int64_t t,
+                                    int64_t members) {
+  if (call.kind == CollectiveKind::AllGather)
+    return call.outer[t] * members * call.inner[t];
+  if (call.kind == CollectiveKind::ReduceScatter)
+    return call.outer[t] * call.inner[t];
+  return inputElements(call, t, members);
 }
-
-} // namespace
 
 const char *mt::runtime::kindName(CollectiveKind kind) {
   switch (kind) {

@@ -29,6 +29,11 @@ std::string callsDiffer(const std::vector<std::string> &names, int64_t rankA,
 std::string missingMessage(int64_t rank, const std::string &call,
                            double timeoutSeconds, const std::string &missing);
 
+/// Elements of the tensor `t` that a member puts into a step's call, and gets
+/// out.
+int64_t inputElements(const Collective &call, int64_t t, int64_t members);
+int64_t outputElements(const Collective &call, int64_t t, int64_t members);
+
 /// Bytes that a member sends where the call is done in a ring, as the
 /// compiler predicts them.
 int64_t ringBytes(const Collective &call, int64_t members);

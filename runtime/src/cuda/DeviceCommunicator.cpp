@@ -76,7 +76,8 @@ void DeviceCommunicator::watch(double) {
 
 void DeviceCommunicator::copyToSelf(const Collective &call) {
   for (int64_t t = 0; t < call.tensors; ++t) {
-    int64_t bytes = inputCount(call, t, 1) * elementBytes(mt_dtype(call.dtype));
+    int64_t bytes =
+        inputElements(call, t, 1) * elementBytes(mt_dtype(call.dtype));
     if (bytes > 0 && call.inputs[t] != call.outputs[t])
       MT_CHECK(streams.driver, MemcpyDtoDAsync,
                reinterpret_cast<CUdeviceptr>(call.outputs[t]),
@@ -92,29 +93,4 @@ std::unique_ptr<DeviceCommunicator> mt::runtime::cuda::makeDeviceCommunicator(
   return makeNcclCommunicator(*nccl, streams, backend,
                               int64_t(job.manifest.groups.size()),
                               job.options.timeoutSeconds);
-}
-
-int64_t mt::runtime::cuda::inputCount(const Collective &call, int64_t t,
-                                      int64_t members) {
-  switch (call.kind) {
-  case CollectiveKind::AllGather:
-    return call.outer[t] * call.inner[t];
-  case CollectiveKind::ReduceScatter:
-    return call.outer[t] * members * call.inner[t];
-  case CollectiveKind::AllToAll: {
-    const int64_t *s = call.sizes + 5 * t;
-    return s[0] * s[1] * s[2] * s[3] * s[4];
-  }
-  default:
-    return call.counts[t];
-  }
-}
-
-int64_t mt::runtime::cuda::outputCount(const Collective &call, int64_t t,
-                                       int64_t members) {
-  if (call.kind == CollectiveKind::AllGather)
-    return call.outer[t] * members * call.inner[t];
-  if (call.kind == CollectiveKind::ReduceScatter)
-    return call.outer[t] * call.inner[t];
-  return inputCount(call, t, members);
 }

@@ -74,10 +74,6 @@ makeNcclCommunicator(const Nccl &nccl, Streams &streams, Communicator &backend,
 std::unique_ptr<DeviceCommunicator>
 makeStagedCommunicator(Streams &streams, Communicator &backend);
 
-/// Elements of the tensor `t` that a member puts in and gets out.
-int64_t inputCount(const Collective &call, int64_t t, int64_t members);
-int64_t outputCount(const Collective &call, int64_t t, int64_t members);
-
 } // namespace mt::runtime::cuda
 
 #endif // MT_RUNTIME_CUDA_DEVICECOMMUNICATOR_H

@@ -12,6 +12,8 @@
 
 #include "DeviceCommunicator.h"
 
+#include "../comm/Calls.h"
+
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -241,7 +243,7 @@ void NcclCommunicator::enqueue(const Collective &call) {
 }
 
 void NcclCommunicator::enqueueTensor(const Collective &call, int64_t t) {
-  if (inputCount(call, t, groupSize(call.group)) == 0)
+  if (inputElements(call, t, groupSize(call.group)) == 0)
     return;
   switch (call.kind) {
   case CollectiveKind::AllReduce:

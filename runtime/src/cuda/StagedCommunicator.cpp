@@ -2,6 +2,8 @@
 
 #include "DeviceCommunicator.h"
 
+#include "../comm/Calls.h"
+
 using namespace mt::runtime;
 using namespace mt::runtime::cuda;
 
@@ -40,8 +42,9 @@ void StagedCommunicator::enqueue(const Collective &call) {
   std::vector<void *> outputPointers;
   for (int64_t t = 0; t < call.tensors; ++t) {
     std::vector<char> &bytes = inputs[size_t(t)];
-    bytes.resize(size_t(inputCount(call, t, members) * elementSize));
-    outputs.emplace_back(size_t(outputCount(call, t, members) * elementSize));
+    bytes.resize(size_t(inputElements(call, t, members) * elementSize));
+    outputs.emplace_back(
+        size_t(outputElements(call, t, members) * elementSize));
     if (!bytes.empty())
       MT_CHECK(streams.driver, MemcpyDtoHAsync, bytes.data(),
                reinterpret_cast<CUdeviceptr>(call.inputs[t]), bytes.size(),

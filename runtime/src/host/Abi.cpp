@@ -45,6 +45,25 @@ ThreadPool *poolOf(mt_context *context) {
   return context ? context->pool : nullptr;
 }
 
+/// On the device's queue where the step has one, else here.
+template <typename T, typename R>
+void multiply(mt_context *context, mt_dtype dtype, int64_t batch0,
+              int64_t batch1, int64_t m, int64_t n, int64_t k,
+              Matrix<const T> a, Matrix<const T> b, Matrix<R> c,
+              bool accumulate) {
+  auto onDevice = [](const auto &matrix) {
+    return DeviceMatrix{matrix.data, matrix.stride0, matrix.stride1,
+                        matrix.rowStride, matrix.columnStride};
+  };
+  guarded(context, [&] {
+    if (context && context->queue)
+      context->queue->multiply({dtype, batch0, batch1, m, n, k, onDevice(a),
+                                onDevice(b), onDevice(c), accumulate});
+    else
+      gemm(poolOf(context), batch0, batch1, m, n, k, a, b, c, accumulate);
+  });
+}
+
 Collective makeCall(CollectiveKind kind, int64_t id, int32_t start,
                     int64_t group, int32_t dtype, int64_t tensors,
                     const void *const *inputs, void *const *outputs) {
@@ -142,21 +161,9 @@ void mt_gemm_f32(mt_context *context, int64_t batch0, int64_t batch1, int64_t m,
                  int64_t aM, int64_t aK, const float *b, int64_t b0, int64_t b1,
                  int64_t bK, int64_t bN, float *c, int64_t c0, int64_t c1,
                  int64_t cM, int64_t cN, int32_t accumulate) {
-  guarded(context, [&] {
-    if (context && context->queue)
-      return context->queue->multiply({MT_F32,
-                                       batch0,
-                                       batch1,
-                                       m,
-                                       n,
-                                       k,
-                                       {a, a0, a1, aM, aK},
-                                       {b, b0, b1, bK, bN},
-                                       {c, c0, c1, cM, cN},
-                                       accumulate != 0});
-    gemm<float>(poolOf(context), batch0, batch1, m, n, k, {a, a0, a1, aM, aK},
-                {b, b0, b1, bK, bN}, {c, c0, c1, cM, cN}, accumulate != 0);
-  });
+  multiply<float, float>(context, MT_F32, batch0, batch1, m, n, k,
+                         {a, a0, a1, aM, aK}, {b, b0, b1, bK, bN},
+                         {c, c0, c1, cM, cN}, accumulate != 0);
 }
 
 void mt_gemm_bf16(mt_context *context, int64_t batch0, int64_t batch1,
@@ -165,23 +172,10 @@ void mt_gemm_bf16(mt_context *context, int64_t batch0, int64_t batch1,
                   const uint16_t *b, int64_t b0, int64_t b1, int64_t bK,
                   int64_t bN, float *c, int64_t c0, int64_t c1, int64_t cM,
                   int64_t cN, int32_t accumulate) {
-  guarded(context, [&] {
-    if (context && context->queue)
-      return context->queue->multiply({MT_BF16,
-                                       batch0,
-                                       batch1,
-                                       m,
-                                       n,
-                                       k,
-                                       {a, a0, a1, aM, aK},
-                                       {b, b0, b1, bK, bN},
-                                       {c, c0, c1, cM, cN},
-                                       accumulate != 0});
-    gemm<Bf16, float>(poolOf(context), batch0, batch1, m, n, k,
-                      {reinterpret_cast<const Bf16 *>(a), a0, a1, aM, aK},
-                      {reinterpret_cast<const Bf16 *>(b), b0, b1, bK, bN},
-                      {c, c0, c1, cM, cN}, accumulate != 0);
-  });
+  multiply<Bf16, float>(context, MT_BF16, batch0, batch1, m, n, k,
+                        {reinterpret_cast<const Bf16 *>(a), a0, a1, aM, aK},
+                        {reinterpret_cast<const Bf16 *>(b), b0, b1, bK, bN},
+                        {c, c0, c1, cM, cN}, accumulate != 0);
 }
 
 void mt_enter(mt_context *context, int64_t kernel) {
@@ -194,21 +188,9 @@ void mt_gemm_f64(mt_context *context, int64_t batch0, int64_t batch1, int64_t m,
                  int64_t aM, int64_t aK, const double *b, int64_t b0,
                  int64_t b1, int64_t bK, int64_t bN, double *c, int64_t c0,
                  int64_t c1, int64_t cM, int64_t cN, int32_t accumulate) {
-  guarded(context, [&] {
-    if (context && context->queue)
-      return context->queue->multiply({MT_F64,
-                                       batch0,
-                                       batch1,
-                                       m,
-                                       n,
-                                       k,
-                                       {a, a0, a1, aM, aK},
-                                       {b, b0, b1, bK, bN},
-                                       {c, c0, c1, cM, cN},
-                                       accumulate != 0});
-    gemm<double>(poolOf(context), batch0, batch1, m, n, k, {a, a0, a1, aM, aK},
-                 {b, b0, b1, bK, bN}, {c, c0, c1, cM, cN}, accumulate != 0);
-  });
+  multiply<double, double>(context, MT_F64, batch0, batch1, m, n, k,
+                           {a, a0, a1, aM, aK}, {b, b0, b1, bK, bN},
+                           {c, c0, c1, cM, cN}, accumulate != 0);
 }
 
 void mt_parallel(mt_context *context,

@@ -2,6 +2,7 @@
 
 #include "Simulated.h"
 
+#include "comm/Calls.h"
 #include "cuda/CudaRank.h"
 #include "cuda/DeviceCommunicator.h"
 
@@ -24,7 +25,7 @@ public:
     std::vector<const void *> inputs;
     std::vector<void *> outputs;
     for (int64_t t = 0; t < call.tensors; ++t) {
-      size_t bytes = size_t(inputCount(call, t, members) * size);
+      size_t bytes = size_t(inputElements(call, t, members) * size);
       memory.push_back(allocate(bytes));
       void *input = reinterpret_cast<void *>(memory.back().get());
       MT_CHECK(streams.driver, MemcpyHtoDAsync, memory.back().get(),
@@ -32,7 +33,7 @@ public:
       inputs.push_back(input);
       if (call.outputs[t] != call.inputs[t]) {
         memory.push_back(
-            allocate(size_t(outputCount(call, t, members) * size)));
+            allocate(size_t(outputElements(call, t, members) * size)));
         input = reinterpret_cast<void *>(memory.back().get());
       }
       outputs.push_back(input);
@@ -50,7 +51,8 @@ public:
     for (int64_t t = 0; t < call.tensors; ++t)
       MT_CHECK(streams.driver, MemcpyDtoHAsync, call.outputs[t],
                reinterpret_cast<CUdeviceptr>(outputs[size_t(t)]),
-               size_t(outputCount(call, t, members) * size), streams.compute());
+               size_t(outputElements(call, t, members) * size),
+               streams.compute());
     streams.awaitCompute();
   }
 
