@@ -97,15 +97,22 @@ Manifest readManifest(const StepLibrary &step, const std::string &path) {
 /// Refuses flags that mean nothing for a step's target: measurements of the
 /// host, and what only a device has.
 void checkTargetOptions(const JobOptions &options, const Manifest &manifest) {
-  const std::pair<const char *, const char *> flags[] = {
-      {"--check-memory", "host"}, {"--kernels", "host"},
-      {"--network", "host"},      {"--simulate-device", "cuda"},
-      {"--no-graph", "cuda"},     {"--tf32", "cuda"},
+  struct TargetFlag {
+    const char *name, *target;
+    bool isSet;
   };
-  for (const auto &[flag, target] : flags)
-    if (options.given.count(flag) && manifest.target != target)
-      throw Error(std::string(flag) + ": expected a step for the target " +
-                  target + ", found " + manifest.target);
+  const TargetFlag flags[] = {
+      {"--check-memory", "host", options.checkMemory},
+      {"--kernels", "host", options.kernels},
+      {"--network", "host", options.network.has_value()},
+      {"--simulate-device", "cuda", options.simulateDevice},
+      {"--no-graph", "cuda", !options.usesGraphs},
+      {"--tf32", "cuda", options.allowsTf32},
+  };
+  for (const TargetFlag &flag : flags)
+    if (flag.isSet && manifest.target != flag.target)
+      throw Error(std::string(flag.name) + ": expected a step for the target " +
+                  flag.target + ", found " + manifest.target);
 }
 
 std::unique_ptr<JobDevices> makeDevices(const Job &job) {
