@@ -1,6 +1,7 @@
 //===- FormKernels.cpp - ops that run together, row by row ----------------===//
 
 #include "MakeKernel.h"
+#include "OpOrder.h"
 #include "mt/Transforms/Passes.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -34,7 +35,7 @@ struct Run {
 /// Moves the ops of one block into kernels.
 class KernelFormer {
 public:
-  explicit KernelFormer(Block &block) : block(block) {}
+  explicit KernelFormer(Block &block) : block(block), order(block) {}
 
   void run();
 
@@ -42,10 +43,12 @@ private:
   bool join(Operation *op, Run &run);
   bool moveUp(Operation *op, Run &run);
   bool moveDown(Run &run, Operation *op);
-  bool isAlone(Operation *op) const;
 
   Block &block;
+  OpOrder order;
   SmallVector<Run> runs;
+  /// The ops of runs of several.
+  DenseSet<Operation *> joined;
 };
 
 } // namespace
@@ -96,21 +99,15 @@ static bool mayFollow(Operation *op, const Run &run) {
 // Runs
 //===----------------------------------------------------------------------===//
 
-bool KernelFormer::isAlone(Operation *op) const {
-  return llvm::none_of(runs, [&](const Run &run) {
-    return run.ops.size() > 1 && run.contains(op);
-  });
-}
-
 /// Moves the op up to the end of the run, if all that it takes is there.
 bool KernelFormer::moveUp(Operation *op, Run &run) {
   for (Value operand : op->getOperands()) {
     Operation *definition = operand.getDefiningOp();
     if (definition && definition != run.getLast() &&
-        !definition->isBeforeInBlock(run.getLast()))
+        !order.isBefore(definition, run.getLast()))
       return false;
   }
-  op->moveAfter(run.getLast());
+  order.moveAfter(op, run.getLast());
   run.ops.push_back(op);
   return true;
 }
@@ -128,7 +125,7 @@ bool KernelFormer::moveDown(Run &run, Operation *op) {
   for (Operation *other = run.getLast()->getNextNode(); other != op;
        other = other->getNextNode())
     if (takesFromUsers(other)) {
-      if (isa<CollectiveOpInterface>(other) || !isAlone(other))
+      if (isa<CollectiveOpInterface>(other) || joined.contains(other))
         return false;
       users.insert(other);
     }
@@ -139,10 +136,10 @@ bool KernelFormer::moveDown(Run &run, Operation *op) {
       }))
     return false;
   for (Operation *member : run.ops)
-    member->moveBefore(op);
+    order.moveBefore(member, op);
   Operation *last = op;
   for (Operation *other : displaced) {
-    other->moveAfter(last);
+    order.moveAfter(other, last);
     last = other;
   }
   run.ops.push_back(op);
@@ -181,6 +178,7 @@ void KernelFormer::run() {
     for (Run &run : llvm::reverse(MutableArrayRef(runs).take_back(maxLookBack)))
       if (join(op, run)) {
         hasJoined = true;
+        joined.insert(run.ops.begin(), run.ops.end());
         break;
       }
     if (!hasJoined && !getRows(op)->empty())

@@ -231,7 +231,10 @@ static void moveBehind(Operation *op, Operation *anchor) {
   if (!op->isBeforeInBlock(anchor))
     return;
   SmallVector<Operation *> users(op->getUsers());
-  op->moveAfter(anchor);
+  // Taken out and put in again, unlike moved, it leaves the block's other ops
+  // the numbers that the next question for their order needs.
+  op->remove();
+  anchor->getBlock()->getOperations().insertAfter(anchor->getIterator(), op);
   for (Operation *user : users)
     moveBehind(user, op);
 }

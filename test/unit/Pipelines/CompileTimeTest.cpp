@@ -86,14 +86,16 @@ TEST_F(CompileTime, PassesOnGpt3) {
   // In turn, and the least of several rounds: a machine that is busy elsewhere,
   // or whose caches are, only adds time. What grows faster than the model does
   // so in every round.
+  constexpr double mostSeconds = 1.0, mostRatio = 2.1;
   double once = 1e9, ratio = 1e9;
-  for (int run = 0; run < 10; ++run) {
+  for (int run = 0; run < 30 && (once >= mostSeconds || ratio > mostRatio);
+       ++run) {
     double shallow = timePasses(*model), twice = timePasses(*deep);
     once = std::min(once, shallow);
     ratio = std::min(ratio, twice / shallow);
     std::printf("96 layers %.3f s, 192 layers %.3f s, ratio %.2f\n", shallow,
                 twice, twice / shallow);
   }
-  EXPECT_LT(once, 1.0);
-  EXPECT_LE(ratio, 2.1);
+  EXPECT_LT(once, mostSeconds);
+  EXPECT_LE(ratio, mostRatio);
 }
