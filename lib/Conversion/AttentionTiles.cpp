@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <limits>
 #include <vector>
 
 using namespace mlir;
@@ -35,6 +36,20 @@ Stretch Stretches::get(ImplicitLocOpBuilder &b, Value number) const {
       arith::MulIOp::create(b, number, arith::ConstantIndexOp::create(b, size)),
       size};
 }
+
+static int64_t getTileRows(const AttentionShape &shape, bool onDevice) {
+  // In shared memory: scores, and some tiles of the width.
+  if (onDevice)
+    return shape.width <= 64 ? 64 : 32;
+  // Large enough for products, small enough for a second-level cache.
+  return 128;
+}
+
+Tiling::Tiling(const AttentionShape &shape, bool onDevice)
+    : onDevice(onDevice),
+      queries(shape.queries,
+              std::max<int64_t>(1, getTileRows(shape, onDevice) / shape.group)),
+      keys(shape.keys, getTileRows(shape, onDevice)) {}
 
 Results attention::buildTasks(
     ImplicitLocOpBuilder &b, int64_t count, ValueRange results,
@@ -80,8 +95,62 @@ Results attention::buildStretches(
   return results;
 }
 
+Results attention::buildHeadTasks(
+    ImplicitLocOpBuilder &b, const AttentionShape &shape, const Tiling &tiling,
+    const Stretches &stretches, ValueRange results,
+    function_ref<Results(Task &, std::optional<Stretch>, ValueRange)> body,
+    function_ref<Box(Task &, std::optional<Stretch>, unsigned, Value)>
+        getPart) {
+  int64_t count = shape.batch * shape.keyHeads;
+  std::optional<Task> task;
+  std::optional<Stretch> stretch;
+  auto begin = [&](Value number, ValueRange shared) {
+    if (tiling.areTasks(stretches)) {
+      Value stretchCount =
+          arith::ConstantIndexOp::create(b, stretches.getCount());
+      stretch =
+          stretches.get(b, arith::RemUIOp::create(b, number, stretchCount));
+      number = arith::DivUIOp::create(b, number, stretchCount);
+    }
+    task.emplace(b, shape, number);
+    return body(*task, stretch, shared);
+  };
+  if (tiling.areTasks(stretches))
+    count *= stretches.getCount();
+  return buildTasks(b, count, results, begin, [&](unsigned result, Value x) {
+    return getPart(*task, stretch, result, x);
+  });
+}
+
+Value attention::convert(ImplicitLocOpBuilder &b, Value x, Type type) {
+  RankedTensorType from = getTensorType(x);
+  if (from.getElementType() == type)
+    return x;
+  Domain all(b, from.getShape());
+  return all.map({all.whole(x)}, type, [](ScalarArgs in) { return in[0]; });
+}
+
+/// By all threads of a block.
+static Value findExtremeTogether(ImplicitLocOpBuilder &b, Value positions,
+                                 const Stretch &part, bool isLargest) {
+  Box box = ofStretch(b, positions, part);
+  Domain all(b, box.getPartShape());
+  Type type = getTensorType(positions).getElementType();
+  using Limits = std::numeric_limits<int32_t>;
+  double first = isLargest ? Limits::min() : Limits::max();
+  Value extreme =
+      all.reduce(all.allDims(), {all.whole(box.extract(positions))},
+                 Accumulator{type, first}, [&](ScalarArgs in) {
+                   return isLargest ? max(in[1], in[0]) : min(in[1], in[0]);
+                 });
+  return tensor::ExtractOp::create(b, extreme, ValueRange());
+}
+
 Value attention::findExtreme(ImplicitLocOpBuilder &b, Value positions,
-                             const Stretch &part, bool isLargest) {
+                             const Tiling &tiling, const Stretch &part,
+                             bool isLargest) {
+  if (tiling.onDevice)
+    return findExtremeTogether(b, positions, part, isLargest);
   auto at = [&](Value index) -> Value {
     Value place = arith::AddIOp::create(b, part.first, index);
     return tensor::ExtractOp::create(b, positions, place);

@@ -49,6 +49,27 @@ struct Stretches {
   int64_t all, size;
 };
 
+/// Rows of scores (queries times heads of a group) and keys of a tile.
+struct Tiling {
+  Tiling(const AttentionShape &shape, bool onDevice);
+
+  /// Whether tasks are stretches of queries, or of keys, rather than all of a
+  /// head: a device has more threads than there are heads.
+  bool areTasks(const Stretches &stretches) const {
+    return onDevice && stretches.areEqual();
+  }
+
+  /// The type of what is multiplied, where sums are of `number`: that of the
+  /// tensors on a device, whose tensor cores take it; a host computes in one
+  /// type.
+  mlir::Type getFactorType(mlir::Type element, mlir::Type number) const {
+    return onDevice ? element : number;
+  }
+
+  bool onDevice;
+  Stretches queries, keys;
+};
+
 /// The operands' parts of one task.
 class Task {
 public:
@@ -102,9 +123,28 @@ Results buildStretches(
     mlir::ValueRange carried,
     llvm::function_ref<Results(const Stretch &, mlir::ValueRange)> body);
 
+/// Tasks of a head and, where they are so, of a stretch of `stretches`: gives
+/// `body` both. What it returns are the parts of `results` that `getPart`
+/// names.
+Results
+buildHeadTasks(mlir::ImplicitLocOpBuilder &b, const AttentionShape &shape,
+               const Tiling &tiling, const Stretches &stretches,
+               mlir::ValueRange results,
+               llvm::function_ref<Results(Task &, std::optional<Stretch>,
+                                          mlir::ValueRange)>
+                   body,
+               llvm::function_ref<Box(Task &, std::optional<Stretch>, unsigned,
+                                      mlir::Value)>
+                   getPart);
+
+/// `x` in `type`.
+mlir::Value convert(mlir::ImplicitLocOpBuilder &b, mlir::Value x,
+                    mlir::Type type);
+
 /// The largest or the smallest of a stretch of positions.
 mlir::Value findExtreme(mlir::ImplicitLocOpBuilder &b, mlir::Value positions,
-                        const Stretch &part, bool isLargest);
+                        const Tiling &tiling, const Stretch &part,
+                        bool isLargest);
 
 /// What `body` makes of `carried`, unless the first key of a tile lies ahead of
 /// its last query: then `carried`. Null positions: every query reads every key.

@@ -3,6 +3,9 @@
 #include "Contraction.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using namespace mt;
@@ -78,6 +81,23 @@ mt::getContractionLoops(linalg::GenericOp op) {
     if (loop.strides[2] && !loop.strides[0] && !loop.strides[1])
       return failure();
   return loops;
+}
+
+linalg::FillOp mt::findZeroFill(linalg::GenericOp op) {
+  Value output = op.getDpsInits()[0];
+  for (Operation *previous = op->getPrevNode(); previous;
+       previous = previous->getPrevNode()) {
+    if (auto fill = dyn_cast<linalg::FillOp>(previous)) {
+      if (fill.getDpsInits()[0] != output)
+        continue;
+      return matchPattern(fill.getInputs()[0], m_AnyZeroFloat())
+                 ? fill
+                 : linalg::FillOp();
+    }
+    if (!isMemoryEffectFree(previous) && !isa<memref::AllocaOp>(previous))
+      return {};
+  }
+  return {};
 }
 
 /// Whether `inner` and `outer` are one loop: `outer` steps over all of `inner`

@@ -47,6 +47,10 @@ std::optional<llvm::StringRef> getGemmName(mlir::linalg::GenericOp op);
 mlir::FailureOr<llvm::SmallVector<ContractionLoop>>
 getContractionLoops(mlir::linalg::GenericOp op);
 
+/// The fill with zero that a contraction on memory adds to, if nothing else sees
+/// it.
+mlir::linalg::FillOp findZeroFill(mlir::linalg::GenericOp op);
+
 /// Joins loops that are one in memory.
 void joinLoops(llvm::SmallVectorImpl<ContractionLoop> &loops);
 

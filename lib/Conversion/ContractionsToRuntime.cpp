@@ -11,8 +11,6 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
-#include "mlir/IR/Matchers.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using namespace mt;
@@ -24,24 +22,6 @@ namespace mt {
 } // namespace mt
 
 #define DEBUG_TYPE "contractions-to-runtime"
-
-/// The fill with zero that `op` adds to, if nothing else sees it.
-static linalg::FillOp findZeroFill(linalg::GenericOp op) {
-  Value output = op.getDpsInits()[0];
-  for (Operation *previous = op->getPrevNode(); previous;
-       previous = previous->getPrevNode()) {
-    if (auto fill = dyn_cast<linalg::FillOp>(previous)) {
-      if (fill.getDpsInits()[0] != output)
-        continue;
-      return matchPattern(fill.getInputs()[0], m_AnyZeroFloat())
-                 ? fill
-                 : linalg::FillOp();
-    }
-    if (!isMemoryEffectFree(previous) && !isa<memref::AllocaOp>(previous))
-      return {};
-  }
-  return {};
-}
 
 namespace {
 

@@ -2,6 +2,7 @@
 
 #include "GridFunction.h"
 
+#include "Contraction.h"
 #include "MemRefBytes.h"
 #include "RowGroup.h"
 #include "mt/Analysis/Arena.h"
@@ -35,6 +36,7 @@ GridFunction::GridFunction(Operation *op, const Grid &grid,
       b(op->getLoc(), op->getContext()), inputs(op, isMadeAgain) {
   createFunction();
   buildTask();
+  planProducts();
   placeInSharedMemory();
 }
 
@@ -103,7 +105,8 @@ void GridFunction::buildTask() {
 /// What ops below `root` allocate, and from where to where it is needed: from
 /// its op to the last of the same block that uses it.
 static std::pair<SmallVector<Operation *>, SmallVector<ArenaBlock>>
-findAllocations(Operation *root) {
+findAllocations(Operation *root,
+                function_ref<int64_t(Operation *)> getBytesOf) {
   DenseMap<Operation *, int64_t> firsts, lasts;
   SmallVector<Operation *> allocations;
   int64_t position = 0;
@@ -118,8 +121,7 @@ findAllocations(Operation *root) {
   });
   SmallVector<ArenaBlock> blocks;
   for (Operation *op : allocations) {
-    ArenaBlock block{getBytes(cast<MemRefType>(op->getResult(0).getType())),
-                     firsts[op], firsts[op]};
+    ArenaBlock block{getBytesOf(op), firsts[op], firsts[op]};
     SmallVector<Value> views{op->getResult(0)};
     for (size_t next = 0; next < views.size(); ++next)
       for (Operation *user : views[next].getUsers()) {
@@ -133,9 +135,54 @@ findAllocations(Operation *root) {
   return {allocations, blocks};
 }
 
+void GridFunction::planProducts() {
+  op->walk([&](linalg::GenericOp product) {
+    std::optional<TensorPlan> plan = planTensorProduct(product, grid.teamSize);
+    if (!plan)
+      return;
+    products[product] = *plan;
+    if (linalg::FillOp fill = findZeroFill(product))
+      needlessFills.insert(fill);
+  });
+}
+
+/// How an allocation lies in shared memory. Rows of a tensor core's operand
+/// that are all of the memory's banks long are put 16 bytes further apart, else
+/// the threads of a fragment, which has eight rows, would meet in one bank.
+MemRefType GridFunction::getPlacedType(Operation *allocation) const {
+  constexpr int64_t bankBytes = 128;
+  auto type = cast<MemRefType>(allocation->getResult(0).getType());
+  SmallVector<int64_t> shape(type.getShape());
+  auto users = allocation->getResult(0).getUsers();
+  int64_t elementBytes = getElementBytes(type);
+  if (shape.size() > 1 && shape.back() * elementBytes % bankBytes == 0 &&
+      llvm::all_of(users, llvm::IsaPred<linalg::LinalgOp>) &&
+      llvm::any_of(users,
+                   [&](Operation *user) { return products.contains(user); }))
+    shape.back() += accessBytes / elementBytes;
+  return MemRefType::get(shape, type.getElementType(), AffineMap(),
+                         getSharedSpace(b.getContext()));
+}
+
+Value GridFunction::place(Operation *allocation, Value memory, Value shift) {
+  MemRefType placed = getPlacedType(allocation);
+  Value view = memref::ViewOp::create(b, placed, memory, shift, ValueRange{});
+  auto type = cast<MemRefType>(allocation->getResult(0).getType());
+  if (placed.getShape() == type.getShape())
+    return view;
+  auto list = [&](ArrayRef<int64_t> numbers) {
+    return getAsIndexOpFoldResult(b.getContext(), numbers);
+  };
+  SmallVector<int64_t> zeros(type.getRank(), 0), ones(type.getRank(), 1);
+  return memref::SubViewOp::create(b, view, list(zeros), list(type.getShape()),
+                                   list(ones));
+}
+
 /// Gives every allocation of the task a place, one set a team.
 void GridFunction::placeInSharedMemory() {
-  auto [allocations, blocks] = findAllocations(op);
+  auto [allocations, blocks] = findAllocations(op, [&](Operation *allocation) {
+    return getBytes(getPlacedType(allocation));
+  });
   if (allocations.empty())
     return;
   int64_t first = sharedBytes;
@@ -147,12 +194,7 @@ void GridFunction::placeInSharedMemory() {
     Value shift = constant(first + block.offset);
     if (start)
       shift = arith::AddIOp::create(b, start, shift);
-    auto type = cast<MemRefType>(allocation->getResult(0).getType());
-    auto placed = MemRefType::get(type.getShape(), type.getElementType(),
-                                  AffineMap(), getSharedSpace(b.getContext()));
-    mapping.map(allocation->getResult(0),
-                memref::ViewOp::create(b, placed, memory, shift, ValueRange{})
-                    .getResult());
+    mapping.map(allocation->getResult(0), place(allocation, memory, shift));
     places[allocation->getResult(0)] = {block.offset,
                                         block.offset + block.bytes};
   }
@@ -164,15 +206,16 @@ void GridFunction::placeInSharedMemory() {
 //===----------------------------------------------------------------------===//
 
 void GridFunction::synchronize() {
-  if (!pending.empty())
+  if (!pending.empty() || !pendingLoads.empty())
     team->synchronize(b);
   pending.clear();
+  pendingLoads.clear();
 }
 
 /// Whether they touch allocations that lie in the same bytes.
-bool GridFunction::shareBytes(linalg::LinalgOp a, linalg::LinalgOp b) const {
-  for (Value x : a->getOperands())
-    for (Value y : b->getOperands()) {
+bool GridFunction::shareBytes(ValueRange a, ValueRange b) const {
+  for (Value x : a)
+    for (Value y : b) {
       Value first = getWholeMemory(x), second = getWholeMemory(y);
       auto one = places.find(first), other = places.find(second);
       if (first != second && one != places.end() && other != places.end() &&
@@ -183,26 +226,43 @@ bool GridFunction::shareBytes(linalg::LinalgOp a, linalg::LinalgOp b) const {
   return false;
 }
 
-/// Waits where `op` touches what an op since the last wait wrote, or the other
-/// way round, or something else in the same place.
+/// Waits where `op` touches what an op since the last wait wrote, or writes
+/// what one has read, or something else in the same place.
 void GridFunction::waitFor(linalg::LinalgOp op) {
-  if (llvm::any_of(pending, [&](linalg::LinalgOp other) {
-        return depend(op, other) || shareBytes(op, other);
+  ValueRange operands = op->getOperands();
+  if (llvm::any_of(pending,
+                   [&](linalg::LinalgOp other) {
+                     return depend(op, other) ||
+                            shareBytes(operands, other->getOperands());
+                   }) ||
+      llvm::any_of(pendingLoads, [&](Value memory) {
+        return writes(op, memory) || shareBytes(operands, memory);
       }))
     synchronize();
 }
 
-void GridFunction::waitForWritesTo(Value memory) {
-  Value whole = getWholeMemory(memory);
+/// The same for a number that all threads read.
+void GridFunction::waitFor(memref::LoadOp load) {
+  Value memory = getWholeMemory(load.getMemRef());
   if (llvm::any_of(pending, [&](linalg::LinalgOp other) {
-        return writes(other, whole);
+        return writes(other, memory) ||
+               shareBytes(other->getOperands(), memory);
       }))
     synchronize();
+  if (places.contains(memory))
+    pendingLoads.push_back(memory);
 }
 
 void GridFunction::buildLinalg(linalg::LinalgOp op) {
+  if (needlessFills.contains(op))
+    return;
   waitFor(op);
-  buildThreadLoops(b, op, ThreadPlan(op, grid.teamSize), *team, mapping);
+  if (auto plan = products.find(op); plan != products.end())
+    buildTensorProduct(
+        b, op, plan->second, *team, mapping,
+        /*startsAtZero=*/!!findZeroFill(cast<linalg::GenericOp>(op)));
+  else
+    buildThreadLoops(b, op, ThreadPlan(op, grid.teamSize), *team, mapping);
   pending.push_back(op);
 }
 
@@ -236,7 +296,7 @@ void GridFunction::buildOp(Operation &op) {
   if (op.getNumRegions() != 0)
     return buildRegions(op);
   if (auto load = dyn_cast<memref::LoadOp>(op))
-    waitForWritesTo(load.getMemRef());
+    waitFor(load);
   Operation *copy = b.clone(op, mapping);
   // A view of what lies in shared memory lies there too.
   if (isa<ViewLikeOpInterface>(copy)) {

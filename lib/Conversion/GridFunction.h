@@ -13,6 +13,7 @@
 #define MT_LIB_CONVERSION_GRIDFUNCTION_H
 
 #include "PartInputs.h"
+#include "TensorProduct.h"
 #include "ThreadLoops.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -53,7 +54,11 @@ public:
 
 private:
   void createFunction();
+  void planProducts();
   void placeInSharedMemory();
+  mlir::MemRefType getPlacedType(mlir::Operation *allocation) const;
+  mlir::Value place(mlir::Operation *allocation, mlir::Value memory,
+                    mlir::Value shift);
   void buildTask();
   mlir::Value makeSharedMemory();
   mlir::Value constant(int64_t value);
@@ -61,8 +66,8 @@ private:
   void buildRegions(mlir::Operation &op);
   void synchronize();
   void waitFor(mlir::linalg::LinalgOp op);
-  void waitForWritesTo(mlir::Value memory);
-  bool shareBytes(mlir::linalg::LinalgOp a, mlir::linalg::LinalgOp b) const;
+  void waitFor(mlir::memref::LoadOp load);
+  bool shareBytes(mlir::ValueRange a, mlir::ValueRange b) const;
 
   mlir::Operation *op;
   Grid grid;
@@ -76,10 +81,15 @@ private:
   /// The number of the task, and of its team in the block.
   mlir::Value task, teamNumber;
   int64_t sharedBytes = 0;
+  /// What tensor cores do, and the fills that they need not be preceded by.
+  llvm::DenseMap<mlir::Operation *, TensorPlan> products;
+  llvm::DenseSet<mlir::Operation *> needlessFills;
   /// Where allocations lie in shared memory: first byte, and behind the last.
   llvm::DenseMap<mlir::Value, std::pair<int64_t, int64_t>> places;
   /// Ops since the threads of the team last waited for each other.
   llvm::SmallVector<mlir::linalg::LinalgOp> pending;
+  /// What lies in shared memory and was read since then by a load.
+  llvm::SmallVector<mlir::Value> pendingLoads;
 };
 
 } // namespace mt

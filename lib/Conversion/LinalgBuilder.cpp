@@ -103,7 +103,14 @@ Scalar mt::pow(const Scalar &x, const Scalar &y) {
   return {*x.b, math::PowFOp::create(*x.b, x.value, y.value)};
 }
 Scalar mt::max(const Scalar &x, const Scalar &y) {
+  if (isa<IntegerType>(x.getType()))
+    return {*x.b, arith::MaxSIOp::create(*x.b, x.value, y.value)};
   return {*x.b, arith::MaxNumFOp::create(*x.b, x.value, y.value)};
+}
+Scalar mt::min(const Scalar &x, const Scalar &y) {
+  if (isa<IntegerType>(x.getType()))
+    return {*x.b, arith::MinSIOp::create(*x.b, x.value, y.value)};
+  return {*x.b, arith::MinNumFOp::create(*x.b, x.value, y.value)};
 }
 Scalar mt::accumulate(const Scalar &sum, const Scalar &x) {
   return {*x.b,

@@ -66,8 +66,10 @@ Scalar sqrt(const Scalar &x);
 Scalar sin(const Scalar &x);
 Scalar cos(const Scalar &x);
 Scalar pow(const Scalar &x, const Scalar &y);
-/// The larger number, for maxima over rows; a NaN is ignored.
+/// The larger or smaller number, for extremes over rows: a NaN is ignored,
+/// integers are signed.
 Scalar max(const Scalar &x, const Scalar &y);
+Scalar min(const Scalar &x, const Scalar &y);
 /// `sum + x` in an order that the code generator may choose: for reductions
 /// over one row or tensor, which vectors cut into lanes.
 Scalar accumulate(const Scalar &sum, const Scalar &x);

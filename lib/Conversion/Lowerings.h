@@ -44,6 +44,8 @@ void addIndexedLowerings(mlir::RewritePatternSet &patterns, bool onDevice);
 void addNormLowerings(mlir::RewritePatternSet &patterns);
 void addProductLowerings(mlir::RewritePatternSet &patterns);
 void addAttentionLowerings(mlir::RewritePatternSet &patterns, bool onDevice);
+void addAttentionGradLowerings(mlir::RewritePatternSet &patterns,
+                               bool onDevice);
 void addPartLowerings(mlir::RewritePatternSet &patterns);
 void addHeadLowerings(mlir::RewritePatternSet &patterns);
 void addRandomLowerings(mlir::RewritePatternSet &patterns);

@@ -43,6 +43,7 @@ private:
   void createTwin();
   void announceAccess(Operation *op);
   void replace(Operation *op);
+  void replaceProduct(NVVM::MmaOp op);
   Value loadField(Type type, size_t offset);
   LLVM::CallOp callBack(size_t offset, TypeRange results, ValueRange arguments);
 
@@ -153,6 +154,40 @@ void TwinBuilder::announceAccess(Operation *op) {
        arith::ConstantIntOp::create(b, b.getI32Type(), isWrite)});
 }
 
+/// A product of tensor cores: factors and sums go through memory.
+void TwinBuilder::replaceProduct(NVVM::MmaOp op) {
+  auto makeMemory = [&](ValueRange values) -> Value {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&twin.front());
+    Value count =
+        arith::ConstantIntOp::create(b, b.getI64Type(), int64_t(values.size()));
+    return LLVM::AllocaOp::create(b, pointer, values.front().getType(), count);
+  };
+  auto at = [&](Value memory, Type type, int32_t index) -> Value {
+    return LLVM::GEPOp::create(b, pointer, type, memory,
+                               ArrayRef<LLVM::GEPArg>{index});
+  };
+  SmallVector<Value> arguments;
+  for (ValueRange values :
+       {ValueRange(op.getOperandA()), ValueRange(op.getOperandB()),
+        ValueRange(op.getOperandC())}) {
+    Value memory = arguments.emplace_back(makeMemory(values));
+    for (auto [index, value] : llvm::enumerate(values))
+      LLVM::StoreOp::create(b, value,
+                            at(memory, value.getType(), int32_t(index)));
+  }
+  callBack(offsetof(mt_twin_thread, multiply), {}, arguments);
+  Value result = LLVM::UndefOp::create(b, op.getType());
+  for (auto [index, value] : llvm::enumerate(op.getOperandC()))
+    result = LLVM::InsertValueOp::create(
+        b, result,
+        LLVM::LoadOp::create(
+            b, value.getType(),
+            at(arguments.back(), value.getType(), int32_t(index))),
+        int64_t(index));
+  op.replaceAllUsesWith(result);
+}
+
 /// Replaces what only a device has.
 void TwinBuilder::replace(Operation *op) {
   b.setInsertionPoint(op);
@@ -178,6 +213,8 @@ void TwinBuilder::replace(Operation *op) {
                           {shuffle.getValue(), shuffle.getOffset()})
                      .getResult();
     shuffle.getShuffleResult().replaceAllUsesWith(word);
+  } else if (auto product = dyn_cast<NVVM::MmaOp>(op)) {
+    replaceProduct(product);
   } else if (isa<gpu::ReturnOp>(op)) {
     func::ReturnOp::create(b);
   } else {

@@ -22,6 +22,14 @@ static constexpr int64_t maxResults = 4;
 
 /// What an accumulator of `op` starts from; null for other ops.
 static TypedAttr getNeutral(Operation *op) {
+  if (auto integer = dyn_cast<IntegerType>(op->getResult(0).getType())) {
+    unsigned width = integer.getWidth();
+    if (isa<arith::MaxSIOp>(op))
+      return IntegerAttr::get(integer, APInt::getSignedMinValue(width));
+    if (isa<arith::MinSIOp>(op))
+      return IntegerAttr::get(integer, APInt::getSignedMaxValue(width));
+    return {};
+  }
   auto type = dyn_cast<FloatType>(op->getResult(0).getType());
   if (!type)
     return {};

@@ -25,6 +25,10 @@ namespace mt {
 /// else functions take, are aligned to at least.
 inline constexpr int64_t accessBytes = 16;
 
+/// Whether vectors of `width` elements begin at multiples of their own size, or
+/// of what one access moves, in every row of `memory`.
+bool isAligned(mlir::Value memory, int64_t width);
+
 /// How an op of static shape is shared by threads.
 struct ThreadPlan {
   ThreadPlan(mlir::linalg::LinalgOp op, int64_t teamSize);

@@ -22,9 +22,7 @@ static bool isMultiple(OpFoldResult offset, int64_t stride, int64_t width) {
   return ((constant ? *constant : 1) * stride) % width == 0;
 }
 
-/// Whether vectors of `width` elements begin at multiples of their own size, or
-/// of what one access moves, in every row of `memory`.
-static bool isAligned(Value memory, int64_t width) {
+bool mt::isAligned(Value memory, int64_t width) {
   auto type = cast<MemRefType>(memory.getType());
   auto [strides, offset] = type.getStridesAndOffset();
   if (strides.empty() || strides.back() != 1)

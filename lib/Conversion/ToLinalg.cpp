@@ -41,6 +41,7 @@ struct ToLinalg : mt::impl::ToLinalgBase<ToLinalg> {
     addNormLowerings(patterns);
     addProductLowerings(patterns);
     addAttentionLowerings(patterns, onDevice);
+    addAttentionGradLowerings(patterns, onDevice);
     addHeadLowerings(patterns);
     addPartLowerings(patterns);
     addRandomLowerings(patterns);

@@ -40,3 +40,23 @@ gpu.module @device {
     gpu.return
   }
 }
+
+// What a thread brings to a product of tensor cores, and takes from it, goes
+// through memory.
+// CHECK-LABEL: func.func private @product_twin(
+// CHECK-DAG: llvm.alloca %{{.*}} x i32
+// CHECK-DAG: llvm.alloca %{{.*}} x f32
+// CHECK-COUNT-10: llvm.store
+// CHECK: llvm.getelementptr %{{.*}}[56]
+// CHECK: llvm.call %{{.*}}(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) : !llvm.ptr, (!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> ()
+// CHECK-COUNT-4: llvm.load {{.*}} -> f32
+// CHECK-NOT: nvvm
+gpu.module @products {
+  gpu.func @product(%a: i32, %x: f32, %y: memref<1xf32>) kernel attributes {mt_host.kernel = @k, mt_host.shared_bytes = 0 : i64} {
+    %c0 = arith.constant 0 : index
+    %sums = nvvm.mma.sync A[%a, %a, %a, %a] B[%a, %a] C[%x, %x, %x, %x] {layoutA = #nvvm.mma_layout<row>, layoutB = #nvvm.mma_layout<col>, multiplicandAPtxType = #nvvm.mma_type<bf16>, multiplicandBPtxType = #nvvm.mma_type<bf16>, shape = #nvvm.shape<m = 16, n = 8, k = 16>} : (i32, i32, f32) -> !llvm.struct<(f32, f32, f32, f32)>
+    %sum = llvm.extractvalue %sums[0] : !llvm.struct<(f32, f32, f32, f32)>
+    memref.store %sum, %y[%c0] : memref<1xf32>
+    gpu.return
+  }
+}

@@ -43,6 +43,12 @@ typedef struct mt_twin_thread {
   /// The thread is about to read or to write memory that is not its block's.
   void (*access)(struct mt_twin_thread *thread, const void *address,
                  int64_t bytes, int32_t is_write);
+  /// All threads of the warp call it, in a warp of 32: its tensor cores add the
+  /// products of 16 x 16 and 16 x 8 factors of bf16 to 16 x 8 sums of f32. Who
+  /// holds what is as PTX has it for mma.m16n8k16: `a` are 4 pairs of factors,
+  /// `b` 2, `sums` 4 numbers.
+  void (*multiply)(struct mt_twin_thread *thread, const uint32_t *a,
+                   const uint32_t *b, float *sums);
 } mt_twin_thread;
 
 /// One thread of a function. `arguments` are pointers to the arguments, as

@@ -3,6 +3,7 @@
 #include "Fibers.h"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <utility>
 #include <vector>
@@ -31,7 +32,7 @@ using namespace mt::simulated;
 namespace {
 
 /// Where a thread may stop.
-enum Place { Barrier, WarpBarrier, Shuffle, End };
+enum Place { Barrier, WarpBarrier, Shuffle, Product, End };
 
 #if MT_SWITCHES_BY_HAND
 
@@ -46,6 +47,12 @@ using Context = ucontext_t;
 
 struct Thread;
 
+/// A thread's part of a product of tensor cores.
+struct Fragments {
+  const uint32_t *a, *b;
+  float *sums;
+};
+
 struct Warp {
   /// What its threads bring to a shuffle, and to the one before: some have not
   /// fetched that yet when the first comes to the next.
@@ -54,7 +61,9 @@ struct Warp {
   int32_t *current;
   uint32_t count;
   /// How many threads have stopped where.
-  uint32_t stopped[4];
+  uint32_t stopped[End + 1];
+  /// What its threads bring to a product.
+  Fragments fragments[MT_WARP_SIZE];
   Thread *first, *last;
   Context firstContext;
 };
@@ -71,9 +80,8 @@ constexpr size_t lineBytes = 64;
 struct alignas(lineBytes) Thread {
   // First: a twin's thread is one of these.
   mt_twin_thread twin;
-  AccessLog *log;
-  // Another line, which an access does not need.
   const int32_t *result;
+  AccessLog *log;
   /// Where this thread's context is: with who goes on to it, so that a switch
   /// need not look for it.
   Context *place;
@@ -85,8 +93,7 @@ struct alignas(lineBytes) Thread {
   Context nextContext;
 };
 
-static_assert(offsetof(Thread, result) == lineBytes,
-              "what an access needs is one line, and mtSwitchStack knows it");
+static_assert(offsetof(Thread, result) == 64, "mtSwitchStack knows it");
 
 Thread &threadOf(mt_twin_thread *thread) {
   return *reinterpret_cast<Thread *>(thread);
@@ -253,6 +260,47 @@ private:
 } // namespace
 
 //===----------------------------------------------------------------------===//
+// Tensor cores
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// The lower or the upper of a pair of bf16.
+float factorOf(uint32_t pair, size_t half) {
+  uint32_t bits = half == 0 ? pair << 16 : pair & 0xffff0000u;
+  float factor;
+  std::memcpy(&factor, &bits, sizeof factor);
+  return factor;
+}
+
+/// mma.m16n8k16 of all threads of a warp.
+void multiplyFragments(const Fragments *fragments) {
+  float a[16][16], b[16][8];
+  for (size_t lane = 0; lane < MT_WARP_SIZE; ++lane) {
+    size_t group = lane / 4, first = 2 * (lane % 4);
+    for (size_t half : {0, 1})
+      for (size_t word = 0; word < 4; ++word)
+        a[group + 8 * (word % 2)][first + 8 * (word / 2) + half] =
+            factorOf(fragments[lane].a[word], half);
+    for (size_t half : {0, 1})
+      for (size_t word = 0; word < 2; ++word)
+        b[first + 8 * word + half][group] =
+            factorOf(fragments[lane].b[word], half);
+  }
+  for (size_t lane = 0; lane < MT_WARP_SIZE; ++lane)
+    for (size_t number = 0; number < 4; ++number) {
+      size_t row = lane / 4 + 8 * (number / 2);
+      size_t column = 2 * (lane % 4) + number % 2;
+      float sum = 0;
+      for (size_t k = 0; k < 16; ++k)
+        sum += a[row][k] * b[k][column];
+      fragments[lane].sums[number] += sum;
+    }
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
 // A block
 //===----------------------------------------------------------------------===//
 
@@ -268,6 +316,8 @@ private:
     switchToNext(thread);
   }
   static int32_t shuffle(mt_twin_thread *twin, int32_t value, int32_t distance);
+  static void multiply(mt_twin_thread *twin, const uint32_t *a,
+                       const uint32_t *b, float *sums);
   static void access(mt_twin_thread *twin, const void *address, int64_t bytes,
                      int32_t isWrite);
   static void otherAccess(mt_twin_thread *twin, const void *address,
@@ -298,6 +348,14 @@ int32_t BlockRunner::Implementation::shuffle(mt_twin_thread *twin,
   thread.result = warp.current + (from < warp.count ? from : thread.lane);
   ++warp.stopped[Shuffle];
   return switchToNext(thread);
+}
+
+void BlockRunner::Implementation::multiply(mt_twin_thread *twin,
+                                           const uint32_t *a, const uint32_t *b,
+                                           float *sums) {
+  Thread &thread = threadOf(twin);
+  thread.warp->fragments[thread.lane] = {a, b, sums};
+  stop(twin, Product);
 }
 
 void BlockRunner::Implementation::access(mt_twin_thread *twin,
@@ -359,7 +417,8 @@ void BlockRunner::Implementation::prepare(const BlockTask &task, int64_t block,
                        [](mt_twin_thread *t) { stop(t, Barrier); },
                        [](mt_twin_thread *t) { stop(t, WarpBarrier); },
                        shuffle,
-                       access};
+                       access,
+                       multiply};
     threads[i].log = &log;
     threads[i].common = &common;
   }
@@ -381,8 +440,12 @@ bool BlockRunner::Implementation::runWarp(Warp &warp) {
       return false;
     if (warp.stopped[Shuffle] == warp.count)
       warp.current = warp.values[warp.current == warp.values[0]];
+    else if (warp.stopped[Product] == MT_WARP_SIZE)
+      multiplyFragments(warp.fragments);
     else if (warp.stopped[WarpBarrier] != warp.count)
-      return warp.stopped[Shuffle] + warp.stopped[WarpBarrier] == 0;
+      return warp.stopped[Shuffle] + warp.stopped[Product] +
+                 warp.stopped[WarpBarrier] ==
+             0;
   }
 }
 
@@ -398,7 +461,8 @@ std::string BlockRunner::Implementation::describeStuck(int64_t block) const {
   return "expected all threads of block " + std::to_string(block) +
          " at one barrier, found " + count(Barrier) + " there, " +
          count(WarpBarrier) + " at a barrier of their warp, " + count(Shuffle) +
-         " at a shuffle, " + count(End) + " at their end";
+         " at a shuffle, " + count(Product) + " at a product, " + count(End) +
+         " at their end";
 }
 
 std::string BlockRunner::Implementation::runWarps(int64_t block) {

@@ -79,32 +79,91 @@ TEST(Narrow, SumLeading) {
               "%y = mt.sum_leading %a : (tensor<48x96xT>) -> tensor<96xT>\n");
 }
 
-static const char attention[] =
-    "%p = mt.positions : () -> tensor<48xi32>\n"
-    "%o, %l = mt.attention %a, %b, %c, %p, %p {causal = true, scale = 5.0e-01 "
-    ": f64} : (tensor<2x48x3x4xT>, tensor<2x48x3x4xT>, tensor<2x48x3x4xT>, "
-    "tensor<48xi32>, tensor<48xi32>) -> (tensor<2x48x3x4xT>, "
-    "tensor<2x48x3xf32>)\n";
+namespace {
+/// Attention of %a to %b and %c, with `keyHeads` of their heads.
+struct Shape {
+  int tokens, heads, keyHeads, width;
+  bool isCausal = true;
+};
+} // namespace
+
+static std::string replaceAll(std::string text, const std::string &from,
+                              const std::string &to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos;
+       at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+/// `result` makes %y, of type Q, from %a, of Q too, %k and %v, of K, and from
+/// what attention returns. L, P and A stand for the types of the log-sum-exp
+/// and of positions, and for attributes.
+static void checkAttention(const Shape &shape, const std::string &result) {
+  auto of = [&](int heads) {
+    return "2x" + std::to_string(shape.tokens) + "x" + std::to_string(heads);
+  };
+  std::string width = "x" + std::to_string(shape.width);
+  std::string whole = of(shape.heads) + width;
+  std::string text =
+      "%p = mt.positions : () -> tensor<P>\n"
+      "%k = mt.slice %b {dim = 2 : i64, offset = 0 : i64} : "
+      "(tensor<QxT>) -> tensor<KxT>\n"
+      "%v = mt.slice %c {dim = 2 : i64, offset = 0 : i64} : "
+      "(tensor<QxT>) -> tensor<KxT>\n"
+      "%o, %l = mt.attention %a, %k, %v, %p, %p {A} : (tensor<QxT>, "
+      "tensor<KxT>, tensor<KxT>, tensor<P>, tensor<P>) -> (tensor<QxT>, "
+      "tensor<Lxf32>)\n" +
+      result;
+  const std::pair<const char *, std::string> replacements[] = {
+      {"<QxT", "<" + whole + "xT"},
+      {"<KxT", "<" + of(shape.keyHeads) + width + "xT"},
+      {"<Lxf32", "<" + of(shape.heads) + "xf32"},
+      {"<P>", "<" + std::to_string(shape.tokens) + "xi32>"},
+      {"{A}", std::string("{causal = ") + (shape.isCausal ? "true" : "false") +
+                  ", scale = 2.5e-01 : f64}"}};
+  for (const auto &[from, to] : replacements)
+    text = replaceAll(text, from, to);
+  size_t size = size_t(2 * shape.tokens * shape.heads * shape.width);
+  checkNarrow(whole, size, whole, text);
+}
+
+static const char forward[] = "%y = mt.scale %o {factor = 1.0 : f64} : "
+                              "(tensor<QxT>) -> tensor<QxT>\n";
+
+/// One gradient; those of keys are put beside each other.
+static std::string gradient(const Shape &shape, const std::string &name) {
+  std::string text =
+      "%dq, %dk, %dv = mt.attention_grad %a, %a, %k, %v, %o, %l, %p, %p {A} : "
+      "(tensor<QxT>, tensor<QxT>, tensor<KxT>, tensor<KxT>, tensor<QxT>, "
+      "tensor<Lxf32>, tensor<P>, tensor<P>) -> (tensor<QxT>, tensor<KxT>, "
+      "tensor<KxT>)\n";
+  if (name == "%dq")
+    return text + "%y = mt.scale %dq {factor = 1.0 : f64} : (tensor<QxT>) -> "
+                  "tensor<QxT>\n";
+  std::string operands, types;
+  for (int i = 0; i < shape.heads / shape.keyHeads; ++i) {
+    operands += (i ? ", " : "") + name;
+    types += i ? ", tensor<KxT>" : "tensor<KxT>";
+  }
+  return text + "%y = mt.concat " + operands + " {dim = 2 : i64} : (" + types +
+         ") -> tensor<QxT>\n";
+}
+
+// Few tokens and narrow heads; tiles of tensor cores, one a head and several;
+// query heads of a group as rows, of tiles that each has a part of; wide heads;
+// stretches that are not equal.
+static const Shape shapes[] = {
+    {48, 3, 3, 4},         {16, 2, 2, 16},  {128, 2, 2, 64}, {96, 4, 1, 32},
+    {32, 8, 1, 16, false}, {64, 2, 1, 128}, {150, 2, 2, 16},
+};
 
 TEST(Narrow, Attention) {
-  checkNarrow("2x48x3x4", 1152, "2x48x3x4",
-              std::string(attention) +
-                  "%y = mt.scale %o {factor = 1.0 : f64} : "
-                  "(tensor<2x48x3x4xT>) -> tensor<2x48x3x4xT>\n");
+  for (const Shape &shape : shapes)
+    checkAttention(shape, forward);
 }
 
 TEST(Narrow, AttentionGradients) {
-  checkNarrow(
-      "2x48x3x4", 1152, "2x48x3x4",
-      std::string(attention) +
-          "%q, %k, %v = mt.attention_grad %a, %a, %b, %c, %o, %l, %p, %p "
-          "{causal = true, scale = 5.0e-01 : f64} : (tensor<2x48x3x4xT>, "
-          "tensor<2x48x3x4xT>, tensor<2x48x3x4xT>, tensor<2x48x3x4xT>, "
-          "tensor<2x48x3x4xT>, tensor<2x48x3xf32>, tensor<48xi32>, "
-          "tensor<48xi32>) -> (tensor<2x48x3x4xT>, tensor<2x48x3x4xT>, "
-          "tensor<2x48x3x4xT>)\n"
-          "%s = mt.add %q, %k : (tensor<2x48x3x4xT>, tensor<2x48x3x4xT>) -> "
-          "tensor<2x48x3x4xT>\n"
-          "%y = mt.add %s, %v : (tensor<2x48x3x4xT>, tensor<2x48x3x4xT>) -> "
-          "tensor<2x48x3x4xT>\n");
+  for (const Shape &shape : shapes)
+    for (const char *name : {"%dq", "%dk", "%dv"})
+      checkAttention(shape, gradient(shape, name));
 }
