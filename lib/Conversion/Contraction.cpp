@@ -83,21 +83,26 @@ mt::getContractionLoops(linalg::GenericOp op) {
   return loops;
 }
 
-linalg::FillOp mt::findZeroFill(linalg::GenericOp op) {
-  Value output = op.getDpsInits()[0];
+linalg::FillOp mt::findFill(linalg::GenericOp op, Value output) {
   for (Operation *previous = op->getPrevNode(); previous;
        previous = previous->getPrevNode()) {
     if (auto fill = dyn_cast<linalg::FillOp>(previous)) {
-      if (fill.getDpsInits()[0] != output)
-        continue;
-      return matchPattern(fill.getInputs()[0], m_AnyZeroFloat())
-                 ? fill
-                 : linalg::FillOp();
+      if (fill.getDpsInits()[0] == output)
+        return fill;
+      continue;
     }
-    if (!isMemoryEffectFree(previous) && !isa<memref::AllocaOp>(previous))
+    if (!isMemoryEffectFree(previous) &&
+        !isa<memref::AllocOp, memref::AllocaOp>(previous))
       return {};
   }
   return {};
+}
+
+linalg::FillOp mt::findZeroFill(linalg::GenericOp op) {
+  linalg::FillOp fill = findFill(op, op.getDpsInits()[0]);
+  if (!fill || !matchPattern(fill.getInputs()[0], m_AnyZeroFloat()))
+    return {};
+  return fill;
 }
 
 /// Whether `inner` and `outer` are one loop: `outer` steps over all of `inner`

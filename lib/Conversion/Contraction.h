@@ -47,8 +47,10 @@ std::optional<llvm::StringRef> getGemmName(mlir::linalg::GenericOp op);
 mlir::FailureOr<llvm::SmallVector<ContractionLoop>>
 getContractionLoops(mlir::linalg::GenericOp op);
 
-/// The fill with zero that a contraction on memory adds to, if nothing else sees
-/// it.
+/// The fill of `output`, which `op` reads and overwrites, if nothing else sees
+/// what it writes.
+mlir::linalg::FillOp findFill(mlir::linalg::GenericOp op, mlir::Value output);
+/// That of a contraction's result, with zero.
 mlir::linalg::FillOp findZeroFill(mlir::linalg::GenericOp op);
 
 /// Joins loops that are one in memory.

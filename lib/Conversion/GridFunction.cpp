@@ -33,10 +33,11 @@ GridFunction::GridFunction(Operation *op, const Grid &grid,
                            gpu::GPUModuleOp device)
     : op(op), grid(grid), device(device),
       kernel(op->getParentOfType<func::FuncOp>()),
-      b(op->getLoc(), op->getContext()), inputs(op, isMadeAgain) {
+      b(op->getLoc(), op->getContext()), inputs(op, isMadeAgain),
+      hazards(grid.teamSize) {
   createFunction();
   buildTask();
-  planProducts();
+  findNeedlessFills();
   placeInSharedMemory();
 }
 
@@ -135,14 +136,23 @@ findAllocations(Operation *root,
   return {allocations, blocks};
 }
 
-void GridFunction::planProducts() {
-  op->walk([&](linalg::GenericOp product) {
-    std::optional<TensorPlan> plan = planTensorProduct(product, grid.teamSize);
-    if (!plan)
+/// Products of tensor cores and sums of rows know what they start from.
+void GridFunction::findNeedlessFills() {
+  op->walk([&](linalg::GenericOp inner) {
+    SmallVector<linalg::FillOp> fills;
+    if (std::optional<TensorPlan> plan =
+            planTensorProduct(inner, grid.teamSize)) {
+      products[inner] = *plan;
+      fills.push_back(findZeroFill(inner));
+    } else if (ThreadPlan(inner, grid.teamSize).sumsRows) {
+      for (Value output : inner.getDpsInits())
+        fills.push_back(findFill(inner, output));
+    }
+    if (fills.empty() || !llvm::all_of(fills, [](auto fill) { return !!fill; }))
       return;
-    products[product] = *plan;
-    if (linalg::FillOp fill = findZeroFill(product))
-      needlessFills.insert(fill);
+    for (linalg::FillOp fill : fills)
+      starts[inner].push_back(fill.getInputs()[0]);
+    needlessFills.insert(fills.begin(), fills.end());
   });
 }
 
@@ -195,8 +205,8 @@ void GridFunction::placeInSharedMemory() {
     if (start)
       shift = arith::AddIOp::create(b, start, shift);
     mapping.map(allocation->getResult(0), place(allocation, memory, shift));
-    places[allocation->getResult(0)] = {block.offset,
-                                        block.offset + block.bytes};
+    hazards.place(allocation->getResult(0), block.offset,
+                  block.offset + block.bytes);
   }
   sharedBytes += bytes * grid.teams;
 }
@@ -206,84 +216,76 @@ void GridFunction::placeInSharedMemory() {
 //===----------------------------------------------------------------------===//
 
 void GridFunction::synchronize() {
-  if (!pending.empty() || !pendingLoads.empty())
+  if (!hazards.pending.isEmpty())
     team->synchronize(b);
-  pending.clear();
-  pendingLoads.clear();
-}
-
-/// Whether they touch allocations that lie in the same bytes.
-bool GridFunction::shareBytes(ValueRange a, ValueRange b) const {
-  for (Value x : a)
-    for (Value y : b) {
-      Value first = getWholeMemory(x), second = getWholeMemory(y);
-      auto one = places.find(first), other = places.find(second);
-      if (first != second && one != places.end() && other != places.end() &&
-          one->second.first < other->second.second &&
-          other->second.first < one->second.second)
-        return true;
-    }
-  return false;
-}
-
-/// Waits where `op` touches what an op since the last wait wrote, or writes
-/// what one has read, or something else in the same place.
-void GridFunction::waitFor(linalg::LinalgOp op) {
-  ValueRange operands = op->getOperands();
-  if (llvm::any_of(pending,
-                   [&](linalg::LinalgOp other) {
-                     return depend(op, other) ||
-                            shareBytes(operands, other->getOperands());
-                   }) ||
-      llvm::any_of(pendingLoads, [&](Value memory) {
-        return writes(op, memory) || shareBytes(operands, memory);
-      }))
-    synchronize();
-}
-
-/// The same for a number that all threads read.
-void GridFunction::waitFor(memref::LoadOp load) {
-  Value memory = getWholeMemory(load.getMemRef());
-  if (llvm::any_of(pending, [&](linalg::LinalgOp other) {
-        return writes(other, memory) ||
-               shareBytes(other->getOperands(), memory);
-      }))
-    synchronize();
-  if (places.contains(memory))
-    pendingLoads.push_back(memory);
+  hazards.pending = {};
 }
 
 void GridFunction::buildLinalg(linalg::LinalgOp op) {
   if (needlessFills.contains(op))
     return;
-  waitFor(op);
+  if (hazards.precede(op))
+    synchronize();
   if (auto plan = products.find(op); plan != products.end())
-    buildTensorProduct(
-        b, op, plan->second, *team, mapping,
-        /*startsAtZero=*/!!findZeroFill(cast<linalg::GenericOp>(op)));
+    buildTensorProduct(b, op, plan->second, *team, mapping,
+                       /*startsAtZero=*/starts.contains(op));
   else
-    buildThreadLoops(b, op, ThreadPlan(op, grid.teamSize), *team, mapping);
-  pending.push_back(op);
+    buildThreadLoops(b, op, ThreadPlan(op, grid.teamSize), *team, mapping,
+                     std::nullopt, starts.lookup(op));
+  hazards.add(op);
 }
 
-/// Loops and choices, which all threads of a team take alike.
-void GridFunction::buildRegions(Operation &op) {
-  synchronize();
+void GridFunction::buildRegion(Block &source, Region &to) {
+  Block *target = b.createBlock(&to);
+  for (BlockArgument argument : source.getArguments())
+    mapping.map(argument,
+                target->addArgument(argument.getType(), argument.getLoc()));
+  for (Operation &inner : source.without_terminator())
+    buildOp(inner);
+}
+
+/// Which of both it is, or whether it is either, all threads of a team take
+/// alike. Behind it is pending what was before it, and what either has done.
+void GridFunction::buildChoice(scf::IfOp op) {
+  Hazards::Pending before = hazards.pending, after = before;
+  bool wasInUse = team->isExchangeInUse, isInUse = wasInUse;
+  Operation *copy = b.cloneWithoutRegions(*op, mapping);
+  for (auto [from, to] :
+       llvm::zip_equal(op->getRegions(), copy->getRegions())) {
+    if (from.empty())
+      continue;
+    hazards.pending = before;
+    team->isExchangeInUse = wasInUse;
+    buildRegion(from.front(), to);
+    b.clone(*from.front().getTerminator(), mapping);
+    after.add(hazards.pending);
+    isInUse |= team->isExchangeInUse;
+  }
+  hazards.pending = after;
+  team->isExchangeInUse = isInUse;
+  b.setInsertionPointAfter(copy);
+}
+
+/// A loop, all of whose turns all threads of a team take.
+void GridFunction::buildLoop(Operation &op) {
+  if (!hazards.pending.ops.empty())
+    synchronize();
+  Hazards::Pending before = hazards.pending;
   Operation *copy = b.cloneWithoutRegions(op, mapping);
   for (auto [from, to] : llvm::zip_equal(op.getRegions(), copy->getRegions())) {
     if (from.empty())
       continue;
-    Block &source = from.front();
-    Block *target = b.createBlock(&to);
-    for (BlockArgument argument : source.getArguments())
-      mapping.map(argument,
-                  target->addArgument(argument.getType(), argument.getLoc()));
-    for (Operation &inner : source.without_terminator())
-      buildOp(inner);
-    // Before the next turn, and before what comes behind.
-    synchronize();
-    b.clone(*source.getTerminator(), mapping);
+    buildRegion(from.front(), to);
+    // Before the next turn. What was read before the loop no turn needs to wait
+    // for again.
+    if (!hazards.pending.ops.empty() ||
+        llvm::any_of(hazards.pending.loads, [&](Value memory) {
+          return !before.loads.contains(memory);
+        }))
+      synchronize();
+    b.clone(*from.front().getTerminator(), mapping);
   }
+  hazards.pending = before;
   b.setInsertionPointAfter(copy);
 }
 
@@ -293,10 +295,15 @@ void GridFunction::buildOp(Operation &op) {
   // They have their places.
   if (isa<memref::AllocOp, memref::AllocaOp, memref::DeallocOp>(op))
     return;
+  if (auto choice = dyn_cast<scf::IfOp>(op))
+    return buildChoice(choice);
   if (op.getNumRegions() != 0)
-    return buildRegions(op);
-  if (auto load = dyn_cast<memref::LoadOp>(op))
-    waitFor(load);
+    return buildLoop(op);
+  if (auto load = dyn_cast<memref::LoadOp>(op)) {
+    if (hazards.precede(load))
+      synchronize();
+    hazards.add(load);
+  }
   Operation *copy = b.clone(op, mapping);
   // A view of what lies in shared memory lies there too.
   if (isa<ViewLikeOpInterface>(copy)) {

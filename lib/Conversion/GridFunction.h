@@ -12,12 +12,14 @@
 #ifndef MT_LIB_CONVERSION_GRIDFUNCTION_H
 #define MT_LIB_CONVERSION_GRIDFUNCTION_H
 
+#include "Hazards.h"
 #include "PartInputs.h"
 #include "TensorProduct.h"
 #include "ThreadLoops.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace mt {
 
@@ -41,7 +43,7 @@ public:
 
   mlir::ImplicitLocOpBuilder &getBuilder() { return b; }
   mlir::IRMapping &getMapping() { return mapping; }
-  const Team &getTeam() const { return *team; }
+  Team &getTeam() { return *team; }
   mlir::Value getTask() const { return task; }
 
   /// The ops of a block, on the team.
@@ -54,7 +56,7 @@ public:
 
 private:
   void createFunction();
-  void planProducts();
+  void findNeedlessFills();
   void placeInSharedMemory();
   mlir::MemRefType getPlacedType(mlir::Operation *allocation) const;
   mlir::Value place(mlir::Operation *allocation, mlir::Value memory,
@@ -63,11 +65,10 @@ private:
   mlir::Value makeSharedMemory();
   mlir::Value constant(int64_t value);
   void buildLinalg(mlir::linalg::LinalgOp op);
-  void buildRegions(mlir::Operation &op);
+  void buildRegion(mlir::Block &source, mlir::Region &to);
+  void buildChoice(mlir::scf::IfOp op);
+  void buildLoop(mlir::Operation &op);
   void synchronize();
-  void waitFor(mlir::linalg::LinalgOp op);
-  void waitFor(mlir::memref::LoadOp load);
-  bool shareBytes(mlir::ValueRange a, mlir::ValueRange b) const;
 
   mlir::Operation *op;
   Grid grid;
@@ -81,15 +82,12 @@ private:
   /// The number of the task, and of its team in the block.
   mlir::Value task, teamNumber;
   int64_t sharedBytes = 0;
-  /// What tensor cores do, and the fills that they need not be preceded by.
+  /// What tensor cores do.
   llvm::DenseMap<mlir::Operation *, TensorPlan> products;
+  /// What ops start from that need not be written first, and the fills.
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> starts;
   llvm::DenseSet<mlir::Operation *> needlessFills;
-  /// Where allocations lie in shared memory: first byte, and behind the last.
-  llvm::DenseMap<mlir::Value, std::pair<int64_t, int64_t>> places;
-  /// Ops since the threads of the team last waited for each other.
-  llvm::SmallVector<mlir::linalg::LinalgOp> pending;
-  /// What lies in shared memory and was read since then by a load.
-  llvm::SmallVector<mlir::Value> pendingLoads;
+  Hazards hazards;
 };
 
 } // namespace mt

@@ -10,6 +10,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -106,7 +107,8 @@ static bool isShared(Value memory) {
       cast<MemRefType>(memory.getType()));
 }
 
-/// Says which memory a load or store is about to touch.
+/// Says which memory a load or store is about to touch; for shared memory, if
+/// somebody asks.
 void TwinBuilder::announceAccess(Operation *op) {
   Value memory;
   ValueRange indices;
@@ -126,7 +128,7 @@ void TwinBuilder::announceAccess(Operation *op) {
     take(load, load.getType(), false);
   else if (auto store = dyn_cast<vector::StoreOp>(op))
     take(store, store.getValueToStore().getType(), true);
-  if (!memory || isShared(memory))
+  if (!memory)
     return;
   b.setInsertionPoint(op);
   auto memoryType = cast<MemRefType>(memory.getType());
@@ -147,11 +149,21 @@ void TwinBuilder::announceAccess(Operation *op) {
       arith::MulIOp::create(b, position, size));
   address = arith::IndexCastOp::create(b, b.getI64Type(), address);
   address = LLVM::IntToPtrOp::create(b, pointer, address);
-  callBack(
-      offsetof(mt_twin_thread, access), {},
-      {address,
-       arith::ConstantIntOp::create(b, b.getI64Type(), count * elementBytes),
-       arith::ConstantIntOp::create(b, b.getI32Type(), isWrite)});
+  SmallVector<Value> arguments{
+      address,
+      arith::ConstantIntOp::create(b, b.getI64Type(), count * elementBytes),
+      arith::ConstantIntOp::create(b, b.getI32Type(), isWrite)};
+  if (!isShared(memory)) {
+    callBack(offsetof(mt_twin_thread, access), {}, arguments);
+    return;
+  }
+  size_t field = offsetof(mt_twin_thread, shared_access);
+  Value isAsked = LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ne,
+                                       loadField(pointer, field),
+                                       LLVM::ZeroOp::create(b, pointer));
+  auto choice = scf::IfOp::create(b, isAsked, /*withElseRegion=*/false);
+  b.setInsertionPointToStart(choice.thenBlock());
+  callBack(field, {}, arguments);
 }
 
 /// A product of tensor cores: factors and sums go through memory.

@@ -85,7 +85,8 @@ Team::Team(ImplicitLocOpBuilder &b, int64_t size, Value thread, Value exchange)
                                   arith::ConstantIndexOp::create(b, warpSize));
 }
 
-void Team::synchronize(ImplicitLocOpBuilder &b) const {
+void Team::synchronize(ImplicitLocOpBuilder &b) {
+  isExchangeInUse = false;
   if (!isWarp()) {
     gpu::BarrierOp::create(b);
     return;
@@ -118,8 +119,7 @@ static Value shuffle(ImplicitLocOpBuilder &b, Value x, int32_t distance) {
 
 SmallVector<Value> Team::combine(ImplicitLocOpBuilder &b,
                                  ArrayRef<Value> partials,
-                                 ArrayRef<Combiner> combiners,
-                                 int64_t group) const {
+                                 ArrayRef<Combiner> combiners, int64_t group) {
   SmallVector<Value> results(partials);
   for (auto [result, combiner] : llvm::zip_equal(results, combiners))
     for (int32_t distance = std::min(group, warpSize) / 2; distance > 0;
@@ -130,9 +130,9 @@ SmallVector<Value> Team::combine(ImplicitLocOpBuilder &b,
 
 SmallVector<Value> Team::combineWarps(ImplicitLocOpBuilder &b,
                                       ArrayRef<Value> partials,
-                                      ArrayRef<Combiner> combiners) const {
+                                      ArrayRef<Combiner> combiners) {
   SmallVector<Value> results(partials);
-  // One slot a warp and result; those of the last combination have been read.
+  // One slot a warp and result.
   int64_t warps = size / warpSize;
   Value constant = arith::ConstantIndexOp::create(b, warpSize);
   Value warp = arith::DivUIOp::create(b, lane, constant);
@@ -149,7 +149,8 @@ SmallVector<Value> Team::combineWarps(ImplicitLocOpBuilder &b,
         b, MemRefType::get({warps}, result.getType(), AffineMap(), space),
         exchange, shift, ValueRange{}));
   }
-  synchronize(b);
+  if (isExchangeInUse)
+    synchronize(b);
   auto store = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
   {
     OpBuilder::InsertionGuard guard(b);
@@ -167,5 +168,6 @@ SmallVector<Value> Team::combineWarps(ImplicitLocOpBuilder &b,
           b, result, memref::LoadOp::create(b, slot, ValueRange{index}));
     }
   }
+  isExchangeInUse = true;
   return results;
 }

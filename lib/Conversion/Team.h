@@ -45,14 +45,17 @@ public:
   mlir::Value getLane() const { return lane; }
 
   /// What was written before is seen by all behind it.
-  void synchronize(mlir::ImplicitLocOpBuilder &b) const;
+  void synchronize(mlir::ImplicitLocOpBuilder &b);
 
   /// The partial results of `group` neighbouring threads, a power of two up to
   /// a warp or the whole team, as one, in each of them, in an order that does
   /// not change. All threads of the team call it.
   llvm::SmallVector<mlir::Value>
   combine(mlir::ImplicitLocOpBuilder &b, llvm::ArrayRef<mlir::Value> partials,
-          llvm::ArrayRef<Combiner> combiners, int64_t group) const;
+          llvm::ArrayRef<Combiner> combiners, int64_t group);
+
+  /// Whether threads may still read what they exchanged.
+  bool isExchangeInUse = false;
 
   /// Shared memory that a team of `size` needs to combine results.
   static int64_t getExchangeBytes(int64_t size);
@@ -61,7 +64,7 @@ private:
   llvm::SmallVector<mlir::Value>
   combineWarps(mlir::ImplicitLocOpBuilder &b,
                llvm::ArrayRef<mlir::Value> partials,
-               llvm::ArrayRef<Combiner> combiners) const;
+               llvm::ArrayRef<Combiner> combiners);
 
   int64_t size;
   mlir::Value lane, exchange;

@@ -9,7 +9,8 @@
 //   C   rows g, g + 8         columns 2t, 2t + 1
 //
 // Rows, columns and products number the points of all dimensions of their
-// kind. A warp keeps the sums of a row of tiles in registers, over all products.
+// kind. A warp keeps the sums of a row of tiles in registers, over all
+// products.
 //
 //===----------------------------------------------------------------------===//
 

@@ -24,8 +24,9 @@ namespace {
 class LoopBuilder {
 public:
   LoopBuilder(ImplicitLocOpBuilder &b, linalg::LinalgOp op,
-              const ThreadPlan &plan, const Team &team, IRMapping &mapping)
-      : b(b), op(op), plan(plan), team(team), mapping(mapping),
+              const ThreadPlan &plan, Team &team, IRMapping &mapping,
+              ValueRange starts)
+      : b(b), op(op), plan(plan), team(team), mapping(mapping), starts(starts),
         sizes(op.getStaticLoopRanges()), indices(op.getNumLoops()) {}
 
   void build(std::optional<PointRange> range);
@@ -62,8 +63,9 @@ private:
   ImplicitLocOpBuilder &b;
   linalg::LinalgOp op;
   const ThreadPlan &plan;
-  const Team &team;
+  Team &team;
   IRMapping &mapping;
+  ValueRange starts;
   SmallVector<int64_t> sizes;
   /// Of the point at hand; along `vectorDim` of its first element.
   SmallVector<Value> indices;
@@ -317,8 +319,11 @@ void LoopBuilder::buildRow(Value lane, Value stores) {
     SmallVector<Value> address;
     for (AffineExpr result : op.getMatchingIndexingMap(&operand).getResults())
       address.push_back(getAddress(result));
-    Value old = memref::LoadOp::create(b, memory, address);
-    memref::StoreOp::create(b, combiner.join(b, old, sum), memory, address);
+    unsigned output = operand.getOperandNumber() - op.getNumDpsInputs();
+    Value start = starts.empty()
+                      ? memref::LoadOp::create(b, memory, address).getResult()
+                      : mapping.lookupOrDefault(starts[output]);
+    memref::StoreOp::create(b, combiner.join(b, start, sum), memory, address);
   }
 }
 
@@ -372,7 +377,8 @@ void LoopBuilder::build(std::optional<PointRange> range) {
 }
 
 void mt::buildThreadLoops(ImplicitLocOpBuilder &b, linalg::LinalgOp op,
-                          const ThreadPlan &plan, const Team &team,
-                          IRMapping &mapping, std::optional<PointRange> range) {
-  LoopBuilder(b, op, plan, team, mapping).build(range);
+                          const ThreadPlan &plan, Team &team,
+                          IRMapping &mapping, std::optional<PointRange> range,
+                          ValueRange starts) {
+  LoopBuilder(b, op, plan, team, mapping, starts).build(range);
 }

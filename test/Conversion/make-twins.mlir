@@ -12,6 +12,11 @@
 // CHECK-NEXT: %[[F:.*]] = llvm.load %[[A]]
 // CHECK-NEXT: llvm.call %[[F]](%[[T]], %{{.*}}, %{{.*}}, %{{.*}}) : !llvm.ptr, (!llvm.ptr, !llvm.ptr, i64, i32) -> ()
 // CHECK-NEXT: memref.load %[[X]]
+// CHECK: %[[B:.*]] = llvm.getelementptr %[[T]][64]
+// CHECK-NEXT: %[[G:.*]] = llvm.load %[[B]]
+// CHECK: %[[ASKED:.*]] = llvm.icmp "ne" %[[G]]
+// CHECK-NEXT: scf.if %[[ASKED]] {
+// CHECK: llvm.call
 // CHECK: memref.store {{.*}} : memref<8xf32>
 // CHECK: llvm.getelementptr %[[T]][24]
 // CHECK: llvm.call %{{.*}}(%[[T]]) : !llvm.ptr, (!llvm.ptr) -> ()

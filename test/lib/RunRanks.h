@@ -8,6 +8,7 @@
 #define MT_TEST_LIB_RUNRANKS_H
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,15 @@ struct DeviceCode {
   std::vector<Function> functions;
   int64_t scratchBytes;
 };
+
+/// For a test of the barriers themselves, on one rank: those of each function
+/// are counted, and one of `function` is left out.
+struct BarrierProbe {
+  std::map<std::string, int64_t> counts;
+  std::string function;
+  int64_t dropped = -1;
+};
+extern BarrierProbe *barrierProbe;
 
 struct RankCall {
   std::vector<void *> buffers;

@@ -34,14 +34,20 @@ TwinQueue::TwinQueue(const DeviceCode &code,
   }
 }
 
+mt::test::BarrierProbe *mt::test::barrierProbe = nullptr;
+
 void TwinQueue::launch(int64_t number, const int64_t *arguments) {
   const DeviceCode::Function &function = code.functions[size_t(number)];
   std::vector<int64_t> values(arguments, arguments + function.arguments);
   std::vector<void *> pointers;
   for (int64_t &value : values)
     pointers.push_back(&value);
-  mt::simulated::BlockTask task{twins[size_t(number)], pointers.data(),
-                                function.threads, ++launches % 2 == 0};
+  mt::simulated::BlockTask task{
+      twins[size_t(number)], pointers.data(),
+      function.threads,      size_t(function.sharedBytes),
+      /*checksShared=*/true, ++launches % 2 == 0};
+  if (barrierProbe && barrierProbe->function == function.name)
+    task.droppedBarrier = barrierProbe->dropped;
   AnyMemory log;
   for (int64_t block = 0; block < function.blocks; ++block) {
     // Not zeros: what is read has been written.
@@ -50,6 +56,10 @@ void TwinQueue::launch(int64_t number, const int64_t *arguments) {
     std::string problem = runner.run(task, block, shared.data(), log);
     if (!problem.empty())
       throw runtime::Error(function.name + ": " + problem);
+    if (barrierProbe) {
+      int64_t &count = barrierProbe->counts[function.name];
+      count = std::max(count, runner.barriers());
+    }
   }
 }
 

@@ -378,7 +378,8 @@ def MakeTwins : Pass<"mt-make-twins", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = [
     "::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect",
-    "::mlir::func::FuncDialect", "::mlir::memref::MemRefDialect"];
+    "::mlir::func::FuncDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::scf::SCFDialect"];
 }
 
 def EmbedTwins : Pass<"mt-embed-twins", "::mlir::ModuleOp"> {

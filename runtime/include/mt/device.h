@@ -49,6 +49,9 @@ typedef struct mt_twin_thread {
   /// `b` 2, `sums` 4 numbers.
   void (*multiply)(struct mt_twin_thread *thread, const uint32_t *a,
                    const uint32_t *b, float *sums);
+  /// The same as `access` for the block's shared memory; null: nobody asks.
+  void (*shared_access)(struct mt_twin_thread *thread, const void *address,
+                        int64_t bytes, int32_t is_write);
 } mt_twin_thread;
 
 /// One thread of a function. `arguments` are pointers to the arguments, as

@@ -71,6 +71,7 @@ struct Warp {
 /// What the threads of a block have in common.
 struct Common {
   BlockTask task;
+  SharedLog *shared;
   /// A thread was not allowed to go on.
   bool isAbandoned;
 };
@@ -90,10 +91,11 @@ struct alignas(lineBytes) Thread {
   Common *common;
   uint32_t lane;
   bool isNew;
+  int64_t barriers;
   Context nextContext;
 };
 
-static_assert(offsetof(Thread, result) == 64, "mtSwitchStack knows it");
+static_assert(offsetof(Thread, result) == 72, "mtSwitchStack knows it");
 
 Thread &threadOf(mt_twin_thread *thread) {
   return *reinterpret_cast<Thread *>(thread);
@@ -133,7 +135,7 @@ mtSwitchStack:
   pushq %r15
   movq %rsp, (%rsi)
   movq %rdx, %rsp
-  movq 64(%rdi), %rax
+  movq 72(%rdi), %rax
   popq %r15
   popq %r14
   popq %r13
@@ -308,12 +310,19 @@ class BlockRunner::Implementation {
 public:
   std::string run(const BlockTask &task, int64_t block, void *shared,
                   AccessLog &log);
+  /// Barriers that the first thread has come to.
+  int64_t barriers() const { return threads.empty() ? 0 : threads[0].barriers; }
 
 private:
   static void stop(mt_twin_thread *twin, Place place) {
     Thread &thread = threadOf(twin);
     ++thread.warp->stopped[place];
     switchToNext(thread);
+  }
+  static void wait(mt_twin_thread *twin, Place place) {
+    Thread &thread = threadOf(twin);
+    if (thread.barriers++ != thread.common->task.droppedBarrier)
+      stop(twin, place);
   }
   static int32_t shuffle(mt_twin_thread *twin, int32_t value, int32_t distance);
   static void multiply(mt_twin_thread *twin, const uint32_t *a,
@@ -322,6 +331,9 @@ private:
                      int32_t isWrite);
   static void otherAccess(mt_twin_thread *twin, const void *address,
                           int64_t bytes, int32_t isWrite);
+  static void sharedAccess(mt_twin_thread *twin, const void *address,
+                           int64_t bytes, int32_t isWrite);
+  static void abandon(Thread &thread);
   void prepare(const BlockTask &task, int64_t block, void *shared,
                AccessLog &log);
   void prepareWarp(Warp &warp, size_t first, size_t last);
@@ -336,6 +348,7 @@ private:
   std::vector<Warp> warps;
   /// Who runs the warps, as a thread.
   Thread scheduler{};
+  SharedLog sharedLog;
   Common common{};
 };
 
@@ -373,7 +386,20 @@ void BlockRunner::Implementation::access(mt_twin_thread *twin,
   if (thread.log->add(reinterpret_cast<uintptr_t>(address), size_t(bytes),
                       isWrite != 0))
     return;
-  // Never comes back: its stack is forgotten.
+  abandon(thread);
+}
+
+[[gnu::noinline]] void BlockRunner::Implementation::sharedAccess(
+    mt_twin_thread *twin, const void *address, int64_t bytes, int32_t isWrite) {
+  Thread &thread = threadOf(twin);
+  if (!thread.common->shared->add(uint32_t(twin->thread),
+                                  reinterpret_cast<uintptr_t>(address),
+                                  size_t(bytes), isWrite != 0))
+    abandon(thread);
+}
+
+/// Goes on without the thread, which never comes back: its stack is forgotten.
+void BlockRunner::Implementation::abandon(Thread &thread) {
   thread.common->isAbandoned = true;
   thread.nextContext = thread.warp->last->nextContext;
   thread.next = thread.warp->last->next;
@@ -407,20 +433,24 @@ void BlockRunner::Implementation::prepare(const BlockTask &task, int64_t block,
                                           void *shared, AccessLog &log) {
   threads.resize(size_t(task.threads));
   warps.resize((threads.size() + MT_WARP_SIZE - 1) / MT_WARP_SIZE);
-  common = {task, false};
+  common = {task, &sharedLog, false};
+  sharedLog.problem.clear();
+  sharedLog.beginBlock(shared, task.sharedBytes);
   stacks.mark(threads.size());
   scheduler.result = warps[0].values[0];
   for (size_t i = 0; i < threads.size(); ++i) {
     threads[i].twin = {int64_t(i),
                        block,
                        shared,
-                       [](mt_twin_thread *t) { stop(t, Barrier); },
-                       [](mt_twin_thread *t) { stop(t, WarpBarrier); },
+                       [](mt_twin_thread *t) { wait(t, Barrier); },
+                       [](mt_twin_thread *t) { wait(t, WarpBarrier); },
                        shuffle,
                        access,
-                       multiply};
+                       multiply,
+                       task.checksShared ? sharedAccess : nullptr};
     threads[i].log = &log;
     threads[i].common = &common;
+    threads[i].barriers = 0;
   }
   for (size_t i = 0; i < warps.size(); ++i)
     prepareWarp(warps[i], i * MT_WARP_SIZE,
@@ -442,7 +472,9 @@ bool BlockRunner::Implementation::runWarp(Warp &warp) {
       warp.current = warp.values[warp.current == warp.values[0]];
     else if (warp.stopped[Product] == MT_WARP_SIZE)
       multiplyFragments(warp.fragments);
-    else if (warp.stopped[WarpBarrier] != warp.count)
+    else if (warp.stopped[WarpBarrier] == warp.count)
+      sharedLog.passWarpBarrier();
+    else
       return warp.stopped[Shuffle] + warp.stopped[Product] +
                  warp.stopped[WarpBarrier] ==
              0;
@@ -471,11 +503,12 @@ std::string BlockRunner::Implementation::runWarps(int64_t block) {
       std::fill(std::begin(warp.stopped), std::end(warp.stopped), 0);
     for (Warp &warp : warps)
       if (!runWarp(warp))
-        return common.isAbandoned ? "" : describeStuck(block);
+        return common.isAbandoned ? sharedLog.problem : describeStuck(block);
     if (stoppedAt(End) == threads.size())
       return "";
     if (stoppedAt(Barrier) != threads.size())
       return describeStuck(block);
+    sharedLog.passBarrier();
   }
 }
 
@@ -502,6 +535,8 @@ BlockRunner::BlockRunner()
     : implementation(std::make_unique<Implementation>()) {}
 
 BlockRunner::~BlockRunner() = default;
+
+int64_t BlockRunner::barriers() const { return implementation->barriers(); }
 
 std::string BlockRunner::run(const BlockTask &task, int64_t block, void *shared,
                              AccessLog &log) {

@@ -13,6 +13,7 @@
 #ifndef MT_RUNTIME_SIMULATED_FIBERS_H
 #define MT_RUNTIME_SIMULATED_FIBERS_H
 
+#include "SharedLog.h"
 #include "mt/device.h"
 
 #include <cstddef>
@@ -57,8 +58,14 @@ struct BlockTask {
   mt_twin function;
   void **arguments;
   int64_t threads;
+  size_t sharedBytes;
+  /// Whether races of threads in shared memory are looked for.
+  bool checksShared;
   /// The order of the threads of a warp.
   bool isBackwards;
+  /// No thread waits at its barrier of this number, of the block or a warp: a
+  /// planted mistake.
+  int64_t droppedBarrier = -1;
 };
 
 /// Runs blocks, one after another: it keeps their stacks.
@@ -71,6 +78,8 @@ public:
   /// what the log did not allow.
   std::string run(const BlockTask &task, int64_t block, void *shared,
                   AccessLog &log);
+  /// Barriers that the first thread of the last block has come to.
+  int64_t barriers() const;
 
 private:
   class Implementation;

@@ -54,8 +54,9 @@ void Kernels::work(const Launch &launch, Progress &progress,
   void *shared = worker.shared.data();
   size_t room = worker.shared.size();
   std::align(sharedAlignment, launch.sharedBytes, shared, room);
-  BlockTask task{launch.function.twin, pointers.data(), launch.threads,
-                 (launch.order & 2) != 0};
+  BlockTask task{launch.function.twin, pointers.data(),
+                 launch.threads,       launch.sharedBytes,
+                 checksShared,         (launch.order & 2) != 0};
   while (true) {
     int64_t i = progress.next++;
     if (i >= progress.failed)

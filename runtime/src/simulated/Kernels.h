@@ -33,6 +33,9 @@ public:
   /// wrong; empty: nothing, or what memory has found.
   std::string run(const Launch &launch, runtime::ThreadPool &pool);
 
+  /// Whether races of a block's threads in shared memory are looked for.
+  bool checksShared = false;
+
 private:
   struct Worker;
   struct Progress;

@@ -39,6 +39,7 @@ void Simulator::initialize() {
       size_t(environmentNumber("MT_SIMULATED_MEMORY", int64_t(2) << 30));
   random.seed(uint64_t(environmentNumber("MT_SIMULATED_SEED", 0)));
   droppedWait = environmentNumber("MT_SIMULATED_DROP_WAIT", -1);
+  kernels.checksShared = environmentNumber("MT_SIMULATED_SHARED", 1) != 0;
   waitCount = 0;
   streamCount = 0;
   host = {};
