@@ -90,7 +90,8 @@ func.func private @odd(%context: !llvm.ptr, %p: memref<15x32xbf16>, %q: memref<3
 // CHECK-NEXT: arith.cmpi sgt
 // CHECK-NEXT: scf.if
 // CHECK-NOT: gpu.barrier
-// CHECK: }
+// CHECK: vector.store
+// CHECK-NEXT: }
 // CHECK-NEXT: }
 // CHECK-NEXT: gpu.barrier
 // CHECK-NEXT: }
