@@ -90,7 +90,7 @@ func.func private @odd(%context: !llvm.ptr, %p: memref<15x32xbf16>, %q: memref<3
 // CHECK-NEXT: arith.cmpi sgt
 // CHECK-NEXT: scf.if
 // CHECK-NOT: gpu.barrier
-// CHECK: vector.store
+// CHECK: vector.store {{.*}}vector<4xi32>
 // CHECK-NEXT: }
 // CHECK-NEXT: }
 // CHECK-NEXT: gpu.barrier

@@ -271,8 +271,10 @@ def MapToGrids : Pass<"mt-map-to-grids", "::mlir::ModuleOp"> {
     a block; what it holds lies in shared memory. A linalg op is shared by
     threads that take neighbouring points, 16 bytes each where memory is
     aligned for it; sums over a row are taken by all threads of a team, in an
-    order that depends on shapes alone. What stacks hold on the host is memory
-    of the device (`mt_host.scratch`).
+    order that depends on shapes alone. Contractions of bf16 inside of a task,
+    of whole tiles, are `nvvm.mma.sync`. A team waits where one of its threads
+    touches what another has written. What stacks hold on the host is memory of
+    the device (`mt_host.scratch`).
 
     ```mlir
     // before
