@@ -52,7 +52,7 @@ std::optional<StringRef> mt::getGemmName(linalg::GenericOp op) {
 }
 
 FailureOr<SmallVector<ContractionLoop>>
-mt::getContractionLoops(linalg::GenericOp op) {
+mt::getContractionLoops(linalg::GenericOp op, Value output) {
   if (!op.hasPureBufferSemantics() || op.getNumDpsInputs() != 2 ||
       op.getNumDpsInits() != 1 || !isSumOfProducts(op))
     return failure();
@@ -62,7 +62,8 @@ mt::getContractionLoops(linalg::GenericOp op) {
   for (int64_t size : op.getStaticLoopRanges())
     loops.emplace_back().size = size;
   for (OpOperand &operand : op->getOpOperands()) {
-    auto type = cast<MemRefType>(operand.get().getType());
+    bool isOutput = output && op.isDpsInit(&operand);
+    auto type = cast<MemRefType>((isOutput ? output : operand.get()).getType());
     SmallVector<int64_t> strides;
     int64_t offset;
     if (failed(type.getStridesAndOffset(strides, offset)) ||
@@ -196,4 +197,24 @@ FailureOr<ContractionCall> mt::chooseCall(ArrayRef<ContractionLoop> loops) {
     return failure();
   placeRest(loops, *best);
   return *best;
+}
+
+void mt::addGemmArguments(ImplicitLocOpBuilder &b, const ContractionCall &call,
+                          const std::array<Value, 3> &pointers,
+                          SmallVectorImpl<Value> &arguments) {
+  auto add = [&](int64_t value) {
+    arguments.push_back(arith::ConstantIntOp::create(b, b.getI64Type(), value));
+  };
+  for (int64_t size : {call.batch[0].size, call.batch[1].size, call.m.size,
+                       call.n.size, call.k.size})
+    add(size);
+  std::pair<const ContractionLoop *, const ContractionLoop *> matrices[] = {
+      {&call.m, &call.k}, {&call.k, &call.n}, {&call.m, &call.n}};
+  for (unsigned operand = 0; operand < 3; ++operand) {
+    arguments.push_back(pointers[operand]);
+    for (const ContractionLoop *loop :
+         {&call.batch[0], &call.batch[1], matrices[operand].first,
+          matrices[operand].second})
+      add(loop->strides[operand]);
+  }
 }

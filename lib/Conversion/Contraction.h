@@ -18,6 +18,7 @@
 #define MT_LIB_CONVERSION_CONTRACTION_H
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace mt {
 
@@ -43,9 +44,9 @@ struct ContractionCall {
 std::optional<llvm::StringRef> getGemmName(mlir::linalg::GenericOp op);
 
 /// The loops of an op that sums products of two memrefs, of types that there is
-/// a function for; fails for any other op.
+/// a function for; fails for any other op. With `output`: as if it wrote there.
 mlir::FailureOr<llvm::SmallVector<ContractionLoop>>
-getContractionLoops(mlir::linalg::GenericOp op);
+getContractionLoops(mlir::linalg::GenericOp op, mlir::Value output = {});
 
 /// The fill of `output`, which `op` reads and overwrites, if nothing else sees
 /// what it writes.
@@ -59,6 +60,12 @@ void joinLoops(llvm::SmallVectorImpl<ContractionLoop> &loops);
 /// Fails when no choice has a unit stride where mt_gemm needs one.
 mlir::FailureOr<ContractionCall>
 chooseCall(llvm::ArrayRef<ContractionLoop> loops);
+
+/// Adds sizes, and address and strides of A, B and C, as mt_gemm takes them.
+void addGemmArguments(mlir::ImplicitLocOpBuilder &b,
+                      const ContractionCall &call,
+                      const std::array<mlir::Value, 3> &pointers,
+                      llvm::SmallVectorImpl<mlir::Value> &arguments);
 
 } // namespace mt
 

@@ -1,12 +1,12 @@
 //===- ContractionsToRuntime.cpp - products become library calls ----------===//
 
 #include "Contraction.h"
+#include "MemRefPointer.h"
 #include "RuntimeFunctions.h"
 #include "mt/Conversion/Passes.h"
 #include "mt/IR/Mt.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -35,10 +35,7 @@ public:
   void build(bool addsToOutput);
 
 private:
-  Value integer(int64_t value) {
-    return arith::ConstantIntOp::create(b, b.getI64Type(), value);
-  }
-  Value getPointer(unsigned operand, ValueRange indices);
+  Value getOperandPointer(unsigned operand, ValueRange indices);
   Value getAccumulate(bool addsToOutput, ValueRange indices);
   void buildCall(bool addsToOutput, ValueRange indices);
 
@@ -51,23 +48,15 @@ private:
 } // namespace
 
 /// The address of an operand's first element inside the loops around the call.
-Value CallBuilder::getPointer(unsigned operand, ValueRange indices) {
-  Value memref = op->getOperand(operand);
-  auto type = cast<MemRefType>(memref.getType());
-  auto metadata = memref::ExtractStridedMetadataOp::create(b, memref);
-  Value position = metadata.getOffset();
+Value CallBuilder::getOperandPointer(unsigned operand, ValueRange indices) {
+  Value position;
   for (auto [loop, index] : llvm::zip_equal(call.outer, indices)) {
     Value stride = arith::ConstantIndexOp::create(b, loop.strides[operand]);
-    position = arith::AddIOp::create(b, position,
-                                     arith::MulIOp::create(b, index, stride));
+    Value step = arith::MulIOp::create(b, index, stride);
+    position =
+        position ? arith::AddIOp::create(b, position, step).getResult() : step;
   }
-  Value address = memref::ExtractAlignedPointerAsIndexOp::create(b, memref);
-  address = arith::IndexCastOp::create(b, b.getI64Type(), address);
-  auto pointerType = LLVM::LLVMPointerType::get(b.getContext());
-  Value pointer = LLVM::IntToPtrOp::create(b, pointerType, address);
-  position = arith::IndexCastOp::create(b, b.getI64Type(), position);
-  return LLVM::GEPOp::create(b, pointerType, type.getElementType(), pointer,
-                             ArrayRef<LLVM::GEPArg>{position});
+  return getPointer(b, op->getOperand(operand), position);
 }
 
 /// Whether the call adds: to what was there, or in a later turn of a loop that
@@ -91,18 +80,10 @@ Value CallBuilder::getAccumulate(bool addsToOutput, ValueRange indices) {
 
 void CallBuilder::buildCall(bool addsToOutput, ValueRange indices) {
   SmallVector<Value> arguments{rankContext};
-  for (int64_t size : {call.batch[0].size, call.batch[1].size, call.m.size,
-                       call.n.size, call.k.size})
-    arguments.push_back(integer(size));
-  std::pair<const ContractionLoop *, const ContractionLoop *> matrices[] = {
-      {&call.m, &call.k}, {&call.k, &call.n}, {&call.m, &call.n}};
-  for (unsigned operand = 0; operand < 3; ++operand) {
-    arguments.push_back(getPointer(operand, indices));
-    for (const ContractionLoop *loop :
-         {&call.batch[0], &call.batch[1], matrices[operand].first,
-          matrices[operand].second})
-      arguments.push_back(integer(loop->strides[operand]));
-  }
+  std::array<Value, 3> pointers;
+  for (unsigned operand = 0; operand < 3; ++operand)
+    pointers[operand] = getOperandPointer(operand, indices);
+  addGemmArguments(b, call, pointers, arguments);
   arguments.push_back(getAccumulate(addsToOutput, indices));
   func::CallOp::create(
       b,

@@ -1,7 +1,7 @@
 //===- CudaPipeline.cpp - to the lowered phase, for a device --------------===//
 //
 //   scheduled ──as for the host──▶ kernels on memory
-//                                   │ rows, scratch, gemm
+//                                   │ epilogues, rows, scratch, gemm
 //                                   │ map-to-grids
 //          kernels: launches, calls ┴ gpu.module: functions
 //                   │                  │ device-math ──make-twins──▶ twins
@@ -66,6 +66,8 @@ void mt::buildCudaPipeline(OpPassManager &manager,
   linalg.onDevice = true;
   linalg.sumParts = sumParts;
   addKernels(manager, linalg);
+  // Before what is left of them is shared by threads, and has its place.
+  manager.addPass(createFuseEpilogues());
   FuseRowsOptions rows;
   // A task a row, or what a part of a sum has: blocks are many.
   rows.minPoints = 0;

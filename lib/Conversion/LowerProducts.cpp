@@ -37,20 +37,32 @@ static Results lowerProduct(OpTy op, ImplicitLocOpBuilder &b) {
       contract(b, getSpec(kind, lhs), lhs, rhs, getTensorType(op.getResult()))};
 }
 
+static Scalar sumUp(ScalarArgs in) {
+  Scalar sum = in[0];
+  for (const Scalar &summand : in.drop_front())
+    sum = sum + summand;
+  return sum;
+}
+
+/// The product is summed onto the summands; or, where those are narrower than
+/// the sums, they are added when it is rounded.
 static Results lowerAddProduct(AddProductOp op, ImplicitLocOpBuilder &b) {
   RankedTensorType type = getTensorType(op.getResult());
+  Type element = type.getElementType(), number = getComputeType(element);
+  std::string spec = getSpec(op.getKind(), op.getLhs());
   Domain domain(b, type.getShape());
   SmallVector<Input> summands;
+  if (number != element) {
+    Value sums = makeEmpty(b, type.getShape(), number);
+    sums = contract(b, spec, op.getLhs(), op.getRhs(), sums);
+    summands.push_back(domain.whole(sums));
+  }
   for (Value summand : op.getSummands())
     summands.push_back(domain.trailing(summand));
-  Value sum = domain.map(summands, type.getElementType(), [](ScalarArgs in) {
-    Scalar sum = in[0];
-    for (const Scalar &summand : in.drop_front())
-      sum = sum + summand;
-    return sum;
-  });
-  return {addContraction(b, getSpec(op.getKind(), op.getLhs()), op.getLhs(),
-                         op.getRhs(), sum)};
+  Value sum = domain.map(summands, element, sumUp);
+  if (number != element)
+    return {sum};
+  return {addContraction(b, spec, op.getLhs(), op.getRhs(), sum)};
 }
 
 void mt::addProductLowerings(RewritePatternSet &patterns) {

@@ -1,6 +1,7 @@
 //===- MakeTwins.cpp - functions of a device for the host -----------------===//
 
 #include "MemRefBytes.h"
+#include "MemRefPointer.h"
 #include "mt/Conversion/Passes.h"
 #include "mt/IR/Mt.h"
 #include "mt/device.h"
@@ -132,23 +133,18 @@ void TwinBuilder::announceAccess(Operation *op) {
     return;
   b.setInsertionPoint(op);
   auto memoryType = cast<MemRefType>(memory.getType());
-  auto metadata = memref::ExtractStridedMetadataOp::create(b, memory);
-  Value position = metadata.getOffset();
+  Value position;
   auto [strides, offset] = memoryType.getStridesAndOffset();
   for (auto [index, stride] : llvm::zip_equal(indices, strides)) {
-    Value step = arith::ConstantIndexOp::create(b, stride);
-    position = arith::AddIOp::create(b, position,
-                                     arith::MulIOp::create(b, index, step));
+    Value size = arith::ConstantIndexOp::create(b, stride);
+    Value step = arith::MulIOp::create(b, index, size);
+    position =
+        position ? arith::AddIOp::create(b, position, step).getResult() : step;
   }
   int64_t elementBytes = getElementBytes(memoryType);
   int64_t count =
       isa<VectorType>(type) ? cast<VectorType>(type).getNumElements() : 1;
-  Value size = arith::ConstantIndexOp::create(b, elementBytes);
-  Value address = arith::AddIOp::create(
-      b, memref::ExtractAlignedPointerAsIndexOp::create(b, memory),
-      arith::MulIOp::create(b, position, size));
-  address = arith::IndexCastOp::create(b, b.getI64Type(), address);
-  address = LLVM::IntToPtrOp::create(b, pointer, address);
+  Value address = getPointer(b, memory, position);
   SmallVector<Value> arguments{
       address,
       arith::ConstantIntOp::create(b, b.getI64Type(), count * elementBytes),

@@ -134,14 +134,16 @@ inferProductShape(ProductKind kind, ArrayRef<int64_t> lhs,
 LogicalResult AddProductOp::verify() {
   auto type = cast<RankedTensorType>(getResult().getType());
   Type element = type.getElementType();
-  if (element.getIntOrFloatBitWidth() < 32)
-    return emitOpError() << "expected elements of at least 32 bits, found "
-                         << element;
-  for (auto [number, operand] : llvm::enumerate(getOperandTypes()))
-    if (cast<RankedTensorType>(operand).getElementType() != element)
+  Type factor = cast<RankedTensorType>(getLhs().getType()).getElementType();
+  if (!factor.isBF16() || !element.isF32())
+    factor = element;
+  for (auto [number, operand] : llvm::enumerate(getOperandTypes())) {
+    Type expected = number < 2 ? factor : element;
+    if (cast<RankedTensorType>(operand).getElementType() != expected)
       return emitOpError() << "expected operand " << number
-                           << " to have elements of type " << element
+                           << " to have elements of type " << expected
                            << ", found " << operand;
+  }
   auto shape = inferProductShape(
       getKind(), cast<RankedTensorType>(getLhs().getType()).getShape(),
       cast<RankedTensorType>(getRhs().getType()).getShape());

@@ -204,6 +204,7 @@ int64_t LinearGradInputOp::getScratchBytes() {
 int64_t LinearGradWeightOp::getScratchBytes() {
   return getSumScratch(getResult());
 }
+int64_t AddProductOp::getScratchBytes() { return getSumScratch(getResult()); }
 int64_t EmbeddingGradOp::getScratchBytes() {
   return getSumScratch(getResult());
 }

@@ -3,6 +3,8 @@
 #include "UnitAttrs.h"
 #include "mt/Transforms/Passes.h"
 
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
 using namespace mlir;
 using namespace mt;
 
@@ -17,27 +19,42 @@ namespace {
 /// A product that a sum can become part of.
 struct Product {
   Operation *op;
+  /// What widens it for the sum; null where nothing does.
+  CastOp cast;
   ProductKind kind;
   /// Of its result so far.
   OperandRange summands;
 };
 } // namespace
 
+/// Whether `value` is known before `op`, or, a function of the entry's
+/// arguments alone as a bias that is narrowed is, can be.
+static bool isKnownBefore(Operation *op, Value value) {
+  Operation *definition = value.getDefiningOp();
+  if (!definition || definition->isBeforeInBlock(op))
+    return true;
+  return isPure(definition) &&
+         llvm::all_of(definition->getOperands(), llvm::IsaPred<BlockArgument>);
+}
+
 /// The product that `value` is, if only the sum `add` uses it and `other` is
-/// known where it is computed.
+/// known where it is computed. What is widened for the sum is summed up in the
+/// wider type from the first.
 static std::optional<Product> findProduct(AddOp add, Value value, Value other) {
-  Operation *op = value.getDefiningOp();
-  if (!op || !value.hasOneUse() || value.getType() != add.getType() ||
-      op->getBlock() != add->getBlock())
+  if (!value.hasOneUse() || value.getType() != add.getType())
     return std::nullopt;
-  Type element = add.getType().getElementType();
+  auto cast = value.getDefiningOp<CastOp>();
+  if (cast && (cast.isNarrowing() || !cast.getX().hasOneUse()))
+    return std::nullopt;
+  Operation *op = cast ? cast.getX().getDefiningOp() : value.getDefiningOp();
+  if (!op || op->getBlock() != add->getBlock())
+    return std::nullopt;
   std::optional<ProductKind> kind = getProductKind(op);
-  if (!kind || element.getIntOrFloatBitWidth() < 32)
+  if (!kind || (cast && op->getNumOperands() > 2))
     return std::nullopt;
-  Operation *definition = other.getDefiningOp();
-  if (definition && !definition->isBeforeInBlock(op))
+  if (!isKnownBefore(op, other))
     return std::nullopt;
-  return Product{op, *kind, op->getOperands().drop_front(2)};
+  return Product{op, cast, *kind, op->getOperands().drop_front(2)};
 }
 
 static void accumulate(AddOp add) {
@@ -46,6 +63,9 @@ static void accumulate(AddOp add) {
     std::optional<Product> product = findProduct(add, value, other);
     if (!product)
       continue;
+    if (Operation *definition = other.getDefiningOp();
+        definition && !definition->isBeforeInBlock(product->op))
+      definition->moveBefore(product->op);
     OpBuilder builder(product->op);
     SmallVector<Value> summands(product->summands);
     summands.push_back(other);
@@ -55,6 +75,8 @@ static void accumulate(AddOp add) {
     copyUnitAttrs(product->op, sum);
     add.replaceAllUsesWith(sum.getResult());
     add.erase();
+    if (product->cast)
+      product->cast.erase();
     product->op->erase();
     return;
   }

@@ -14,13 +14,17 @@ struct DeviceMatrix {
   int64_t batch0, batch1, row, column;
 };
 
-/// C (+)= A B, as abi.def describes mt_gemm.
+/// C (+)= A B, as abi.def describes mt_gemm, or C = A B + addend + bias.
 struct DeviceProduct {
-  /// Of the factors; the result is of f64 where they are, else of f32.
+  /// Of the factors.
   mt_dtype dtype;
   int64_t batch0, batch1, m, n, k;
   DeviceMatrix a, b, c;
   bool accumulate;
+  /// Of the result.
+  mt_dtype result;
+  /// With the strides of C, and one number a column; null: none.
+  const void *addend = nullptr, *bias = nullptr;
 };
 
 /// The compute stream of a rank: everything is queued, and runs in the order

@@ -78,8 +78,16 @@ func.func @product_summand(%x: tensor<8x4xf32>, %w: tensor<16x4xf32>, %b: tensor
 
 // -----
 
-func.func @product_width(%x: tensor<8x4xbf16>, %w: tensor<16x4xbf16>, %b: tensor<16xbf16>) -> tensor<8x16xbf16> {
-  // expected-error @below {{'mt.add_product' op expected elements of at least 32 bits, found 'bf16'}}
-  %y = mt.add_product <output> %x, %w to %b : (tensor<8x4xbf16>, tensor<16x4xbf16>, tensor<16xbf16>) -> tensor<8x16xbf16>
+func.func @product_width(%x: tensor<8x4xbf16>, %w: tensor<16x4xf32>, %b: tensor<16xf32>) -> tensor<8x16xf32> {
+  // expected-error @below {{'mt.add_product' op expected operand 1 to have elements of type 'bf16', found 'tensor<16x4xf32>'}}
+  %y = mt.add_product <output> %x, %w to %b : (tensor<8x4xbf16>, tensor<16x4xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+  return %y : tensor<8x16xf32>
+}
+
+// -----
+
+func.func @product_narrow(%x: tensor<8x4xf32>, %w: tensor<16x4xf32>, %b: tensor<16xbf16>) -> tensor<8x16xbf16> {
+  // expected-error @below {{'mt.add_product' op expected operand 0 to have elements of type 'bf16', found 'tensor<8x4xf32>'}}
+  %y = mt.add_product <output> %x, %w to %b : (tensor<8x4xf32>, tensor<16x4xf32>, tensor<16xbf16>) -> tensor<8x16xbf16>
   return %y : tensor<8x16xbf16>
 }

@@ -2,6 +2,8 @@
 
 #include "TwinQueue.h"
 
+#include "Elements.h"
+
 #include "mt/error.h"
 #include <cstring>
 
@@ -77,7 +79,34 @@ static void callGemm(mt_context &host, const runtime::DeviceProduct &p,
        p.c.batch0, p.c.batch1, p.c.row, p.c.column, p.accumulate);
 }
 
+/// C = A B + addend + bias, by way of sums in memory of their own.
+void TwinQueue::multiplyWithEpilogue(const runtime::DeviceProduct &p) {
+  mt_dtype sumType = p.dtype == MT_F64 ? MT_F64 : MT_F32;
+  std::vector<double> memory(size_t(p.batch0 * p.batch1 * p.m * p.n));
+  runtime::DeviceProduct sums = p;
+  sums.c = {memory.data(), p.batch1 * p.m * p.n, p.m * p.n, p.n, 1};
+  sums.result = sumType;
+  sums.addend = sums.bias = nullptr;
+  multiply(sums);
+  void *c = const_cast<void *>(p.c.data);
+  for (int64_t i = 0; i < p.batch0; ++i)
+    for (int64_t j = 0; j < p.batch1; ++j)
+      for (int64_t r = 0; r < p.m; ++r)
+        for (int64_t t = 0; t < p.n; ++t) {
+          int64_t at = i * p.c.batch0 + j * p.c.batch1 + r * p.c.row + t;
+          double sum = runtime::loadFloat(
+              sumType, memory.data(), ((i * p.batch1 + j) * p.m + r) * p.n + t);
+          if (p.addend)
+            sum += runtime::loadFloat(p.result, p.addend, at);
+          if (p.bias)
+            sum += runtime::loadFloat(p.result, p.bias, t);
+          runtime::storeFloat(p.result, c, at, sum);
+        }
+}
+
 void TwinQueue::multiply(const runtime::DeviceProduct &product) {
+  if (product.addend || product.bias || product.result == MT_BF16)
+    return multiplyWithEpilogue(product);
   switch (product.dtype) {
   case MT_F64:
     return callGemm<double, double>(host, product, mt_gemm_f64);

@@ -25,6 +25,8 @@ public:
   void *scratch() override { return scratchMemory.data(); }
 
 private:
+  void multiplyWithEpilogue(const runtime::DeviceProduct &product);
+
   const DeviceCode &code;
   std::vector<mt_twin> twins;
   /// Of the host: products are its own.

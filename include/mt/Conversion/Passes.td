@@ -236,9 +236,9 @@ def ContractionsToRuntime
     Requires: kernels on memrefs.
 
     A `linalg.generic` that sums products of two f32 or f64 memrefs, or in f32
-    those of two bf16 memrefs, is called as a batched product. Dimensions that lie next to each other in memory are
-    joined; those that the function has no place for become loops. A fill with
-    zero before it is dropped.
+    those of two bf16 memrefs, is called as a batched product. Dimensions that
+    lie next to each other in memory are joined; those that the function has no
+    place for become loops. A fill with zero before it is dropped.
 
     ```mlir
     // before
@@ -257,6 +257,32 @@ def ContractionsToRuntime
   let dependentDialects = [
     "::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect",
     "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
+}
+
+def FuseEpilogues : Pass<"mt-fuse-epilogues", "::mlir::ModuleOp"> {
+  let summary = "products of bf16 that add and round by themselves";
+  let description = [{
+    Requires: kernels on memrefs; for a device.
+
+    A contraction of bf16 whose sums, in f32, lie in memory of their own, and
+    the one op that reads them, which may add a bias and a tensor of the result's
+    shape, and rounds, are one call: the epilogue of a GEMM. Nothing of f32 is
+    written. What is on the kernel's stack stays as it is.
+
+    ```mlir
+    // before
+    linalg.fill ins(%zero : f32) outs(%sums : memref<8x16xf32>)
+    linalg.generic {...} ins(%x, %w : memref<8x4xbf16>, memref<16x4xbf16>) outs(%sums : memref<8x16xf32>) {...}
+    linalg.generic {...} ins(%sums, %b : memref<8x16xf32>, memref<16xbf16>) outs(%y : memref<8x16xbf16>) {...}
+    // after
+    func.call @mt_gemm_epilogue(%context, ...)
+    ```
+
+    Fails when the kernel does not take the context of its rank first.
+  }];
+  let dependentDialects = [
+    "::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect",
+    "::mlir::func::FuncDialect", "::mlir::memref::MemRefDialect"];
 }
 
 def MapToGrids : Pass<"mt-map-to-grids", "::mlir::ModuleOp"> {

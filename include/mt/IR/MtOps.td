@@ -162,7 +162,8 @@ def Mt_LinearGradWeightOp : Mt_ProductOp<"linear_grad_weight"> {
 }
 
 def Mt_AddProductOp : Mt_Op<"add_product", [Pure,
-    DeclareOpInterfaceMethods<MemoryOpInterface, ["getReusableOperands"]>,
+    DeclareOpInterfaceMethods<MemoryOpInterface,
+                              ["getReusableOperands", "getScratchBytes"]>,
     DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>]> {
   let summary = "a product of a linear layer, added to what is there";
   let description = [{
@@ -174,9 +175,12 @@ def Mt_AddProductOp : Mt_Op<"add_product", [Pure,
 
     Lifespan: from `mt-accumulate-products` on, on local tensors.
 
+    bf16 is summed in f32 and rounded once; factors of bf16 may be summed up in
+    f32, as weight gradients are.
+
     Constraints:
-    * elements are f32 or f64: narrower ones are summed in f32
-    * a summand has the result's last dimensions
+    * both factors have the result's elements, or bf16 where those are f32
+    * a summand has the result's elements, and its last dimensions
 
     ```mlir
     %g = mt.add_product <weight_gradient> %dy, %x to %old

@@ -416,8 +416,9 @@ def AccumulateProducts : Pass<"mt-accumulate-products", "::mlir::ModuleOp"> {
     A sum with the product of a linear layer that nothing else uses becomes an
     `mt.add_product` in the product's place, where the other summand is known
     there. So weight gradients accumulate in place, and a bias or a residual
-    needs no pass over the result. Where a collective stands between product and
-    sum, or elements have less than 32 bits, all stays.
+    needs no pass over the result. A product that is widened for the sum, as
+    gradients of bf16 are, is summed up in the wider type. Where a collective
+    stands between product and sum, all stays.
 
     ```mlir
     // before

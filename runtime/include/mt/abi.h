@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#define MT_ABI_VERSION 5
+#define MT_ABI_VERSION 6
 
 #ifdef __cplusplus
 extern "C" {

@@ -12,9 +12,7 @@ using namespace mt::runtime::cuda;
 
 namespace {
 
-mt_dtype resultType(mt_dtype dtype) {
-  return dtype == MT_F64 ? MT_F64 : MT_F32;
-}
+mt_dtype sumType(mt_dtype dtype) { return dtype == MT_F64 ? MT_F64 : MT_F32; }
 
 cudaDataType dataType(mt_dtype dtype) {
   switch (dtype) {
@@ -78,8 +76,10 @@ Gemm::~Gemm() {
   library.Destroy(handle);
 }
 
-std::array<int64_t, 16> Gemm::Shape::key() const {
+std::array<int64_t, 18> Gemm::Shape::key() const {
   return {dtype,
+          result,
+          hasBias,
           batch,
           m,
           n,
@@ -101,6 +101,8 @@ void Gemm::multiply(const DeviceProduct &product) {
   if (product.m == 0 || product.n == 0 || product.batch0 == 0 ||
       product.batch1 == 0)
     return;
+  if (product.k == 0 && (product.addend || product.bias))
+    throw Error("mt_gemm_epilogue: expected products to sum, found none");
   if (product.k == 0)
     return product.accumulate ? void() : zero(product);
   DeviceProduct one = product;
@@ -122,13 +124,19 @@ void Gemm::multiply(const DeviceProduct &product) {
   for (int64_t i = 0; i < outer; ++i) {
     part.a = at(one.a, i, one.dtype);
     part.b = at(one.b, i, one.dtype);
-    part.c = at(one.c, i, resultType(one.dtype));
+    part.c = at(one.c, i, one.result);
+    if (one.addend) {
+      DeviceMatrix addend = one.c;
+      addend.data = one.addend;
+      part.addend = at(addend, i, one.result).data;
+    }
     multiplyBatch(part);
   }
 }
 
+/// A bias is one number a row of what the library calls C: a column here.
 void Gemm::multiplyBatch(const DeviceProduct &product) {
-  if (product.c.row == 1 || product.m == 1)
+  if ((product.c.row == 1 || product.m == 1) && !product.bias)
     return multiplyByColumns(product);
   DeviceProduct other = product;
   std::swap(other.m, other.n);
@@ -147,6 +155,8 @@ void Gemm::multiplyByColumns(const DeviceProduct &product) {
                : Factor{true, std::max(matrix.row, columns), matrix.batch1};
   };
   Shape shape{product.dtype,
+              product.result,
+              product.bias != nullptr,
               product.batch1,
               product.m,
               product.n,
@@ -160,16 +170,20 @@ void Gemm::multiplyByColumns(const DeviceProduct &product) {
               alignmentOf(product.c.data)};
   const Plan &plan = this->plan(shape);
   // Of the type of the sums.
-  double one = 1, addend = product.accumulate ? 1 : 0;
-  float oneFloat = 1, addendFloat = float(addend);
+  double one = 1, factor = product.accumulate || product.addend ? 1 : 0;
+  float oneFloat = 1, factorFloat = float(factor);
   bool isDouble = product.dtype == MT_F64;
   void *c = const_cast<void *>(product.c.data);
+  if (product.bias)
+    MT_CHECK(library, MatmulDescSetAttribute, plan.description,
+             CUBLASLT_MATMUL_DESC_BIAS_POINTER, &product.bias,
+             sizeof product.bias);
   MT_CHECK(library, Matmul, handle, plan.description,
            isDouble ? static_cast<void *>(&one) : &oneFloat, product.a.data,
            plan.x, product.b.data, plan.y,
-           isDouble ? static_cast<void *>(&addend) : &addendFloat, c,
-           plan.result, c, plan.result, &plan.chosen.algo, workspace,
-           plan.chosen.workspaceSize, stream);
+           isDouble ? static_cast<void *>(&factor) : &factorFloat,
+           product.addend ? product.addend : c, plan.result, c, plan.result,
+           &plan.chosen.algo, workspace, plan.chosen.workspaceSize, stream);
 }
 
 /// A sum of no products; rows of C may have gaps between them.
@@ -177,7 +191,7 @@ void Gemm::zero(const DeviceProduct &product) {
   bool isByRows = product.c.column == 1 || product.n == 1;
   int64_t lines = isByRows ? product.m : product.n;
   int64_t stride = isByRows ? product.c.row : product.c.column;
-  int64_t bytes = elementBytes(resultType(product.dtype));
+  int64_t bytes = elementBytes(product.result);
   auto c = reinterpret_cast<CUdeviceptr>(product.c.data);
   for (int64_t i = 0; i < product.batch0; ++i)
     for (int64_t j = 0; j < product.batch1; ++j)
@@ -199,7 +213,7 @@ const Gemm::Plan &Gemm::plan(const Shape &shape) {
 std::unique_ptr<Gemm::Plan> Gemm::makePlan(const Shape &shape) {
   auto plan = std::make_unique<Plan>(library);
   cudaDataType type = dataType(shape.dtype);
-  cudaDataType sums = dataType(resultType(shape.dtype));
+  cudaDataType sums = dataType(sumType(shape.dtype));
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
   if (shape.dtype == MT_F64)
     compute = CUBLAS_COMPUTE_64F;
@@ -234,8 +248,13 @@ std::unique_ptr<Gemm::Plan> Gemm::makePlan(const Shape &shape) {
   };
   makeFactor(plan->x, shape.x, shape.m, shape.k);
   makeFactor(plan->y, shape.y, shape.k, shape.n);
-  makeLayout(plan->result, sums, shape.m, shape.n, shape.leading,
-             shape.batchOfResult);
+  makeLayout(plan->result, dataType(shape.result), shape.m, shape.n,
+             shape.leading, shape.batchOfResult);
+  if (shape.hasBias) {
+    cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    MT_CHECK(library, MatmulDescSetAttribute, plan->description,
+             CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+  }
   choose(shape, *plan);
   return plan;
 }

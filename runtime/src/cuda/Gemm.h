@@ -41,14 +41,15 @@ private:
   };
   /// One call of the library.
   struct Shape {
-    mt_dtype dtype;
+    mt_dtype dtype, result;
+    bool hasBias;
     int64_t batch, m, n, k;
     Factor x, y;
     int64_t leading, batchOfResult;
     /// Of the pointers, in bytes.
     int64_t alignX, alignY, alignResult;
 
-    std::array<int64_t, 16> key() const;
+    std::array<int64_t, 18> key() const;
   };
   struct Plan;
 
@@ -65,7 +66,7 @@ private:
   void *workspace;
   bool allowsTf32;
   cublasLtHandle_t handle = nullptr;
-  std::map<std::array<int64_t, 16>, std::unique_ptr<Plan>> plans;
+  std::map<std::array<int64_t, 18>, std::unique_ptr<Plan>> plans;
 };
 
 } // namespace mt::runtime::cuda

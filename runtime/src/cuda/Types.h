@@ -105,6 +105,13 @@ enum cublasLtMatrixLayoutAttribute_t : unsigned {
 enum cublasLtMatmulDescAttributes_t : unsigned {
   CUBLASLT_MATMUL_DESC_TRANSA = 3,
   CUBLASLT_MATMUL_DESC_TRANSB = 4,
+  CUBLASLT_MATMUL_DESC_EPILOGUE = 7,
+  CUBLASLT_MATMUL_DESC_BIAS_POINTER = 8,
+};
+
+enum cublasLtEpilogue_t : unsigned {
+  CUBLASLT_EPILOGUE_DEFAULT = 1,
+  CUBLASLT_EPILOGUE_BIAS = 4,
 };
 
 enum cublasLtMatmulPreferenceAttributes_t : unsigned {

@@ -58,7 +58,8 @@ void multiply(mt_context *context, mt_dtype dtype, int64_t batch0,
   guarded(context, [&] {
     if (context && context->queue)
       context->queue->multiply({dtype, batch0, batch1, m, n, k, onDevice(a),
-                                onDevice(b), onDevice(c), accumulate});
+                                onDevice(b), onDevice(c), accumulate,
+                                dtype == MT_F64 ? MT_F64 : MT_F32});
     else
       gemm(poolOf(context), batch0, batch1, m, n, k, a, b, c, accumulate);
   });
@@ -176,6 +177,31 @@ void mt_gemm_bf16(mt_context *context, int64_t batch0, int64_t batch1,
                         {reinterpret_cast<const Bf16 *>(a), a0, a1, aM, aK},
                         {reinterpret_cast<const Bf16 *>(b), b0, b1, bK, bN},
                         {c, c0, c1, cM, cN}, accumulate != 0);
+}
+
+void mt_gemm_epilogue(mt_context *context, int32_t dtype, int64_t batch0,
+                      int64_t batch1, int64_t m, int64_t n, int64_t k,
+                      const void *a, int64_t a0, int64_t a1, int64_t aM,
+                      int64_t aK, const void *b, int64_t b0, int64_t b1,
+                      int64_t bK, int64_t bN, void *c, int64_t c0, int64_t c1,
+                      int64_t cM, const void *addend, const void *bias) {
+  auto type = mt_dtype(dtype);
+  guarded(context, [&] {
+    queueOf(context, "mt_gemm_epilogue")
+        .multiply({type,
+                   batch0,
+                   batch1,
+                   m,
+                   n,
+                   k,
+                   {a, a0, a1, aM, aK},
+                   {b, b0, b1, bK, bN},
+                   {c, c0, c1, cM, 1},
+                   /*accumulate=*/false,
+                   type,
+                   addend,
+                   bias});
+  });
 }
 
 void mt_enter(mt_context *context, int64_t kernel) {

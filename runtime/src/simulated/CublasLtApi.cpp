@@ -1,5 +1,6 @@
 //===- CublasLtApi.cpp - cuBLASLt's functions, simulated ------------------===//
 
+#include "../Elements.h"
 #include "Simulator.h"
 
 #include <algorithm>
@@ -46,8 +47,10 @@ struct Layout {
   void store(void *data, int64_t i, double value) const {
     if (type == CUDA_R_64F)
       static_cast<double *>(data)[i] = value;
-    else
+    else if (type == CUDA_R_32F)
       static_cast<float *>(data)[i] = float(value);
+    else
+      mt::runtime::storeFloat(MT_BF16, data, i, double(float(value)));
   }
   /// What a matrix at `data` takes, line by line.
   void addRanges(const void *data, std::vector<Range> &ranges) const {
@@ -71,6 +74,10 @@ struct Layout {
 struct Description {
   cudaDataType scale;
   cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const void *bias = nullptr;
+
+  bool hasBias() const { return epilogue == CUBLASLT_EPILOGUE_BIAS; }
 };
 
 Layout &layoutOf(cublasLtMatrixLayout_t layout) {
@@ -176,6 +183,8 @@ void Product::store(int64_t batch, int64_t firstRow, int64_t firstColumn,
       int64_t at = cLayout.index(batch, firstRow + i, firstColumn + j);
       // What is overwritten is not read: it may be no number.
       double addend = beta == 0 ? 0 : beta * cLayout.load(c, at);
+      if (description.hasBias())
+        addend += dLayout.load(description.bias, firstRow + i);
       dLayout.store(d, dLayout.index(batch, firstRow + i, firstColumn + j),
                     alpha * sums[i * tileColumns + j] + addend);
     }
@@ -222,8 +231,14 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
 }
 
 const char *cublasLtGetStatusString(cublasStatus_t status) {
-  return status == CUBLAS_STATUS_INVALID_VALUE ? "an invalid value"
-                                               : "a failed execution";
+  Simulator &sim = simulator();
+  Simulator::Lock lock(sim.mutex);
+  static thread_local std::string kept;
+  if (status == CUBLAS_STATUS_INVALID_VALUE)
+    kept = "an invalid value";
+  else
+    kept = sim.hasFailed() ? sim.memory.problem : "a failed execution";
+  return kept.c_str();
 }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *description,
@@ -242,14 +257,24 @@ cublasStatus_t
 cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
                                cublasLtMatmulDescAttributes_t attribute,
                                const void *value, size_t bytes) {
-  cublasOperation_t operation;
-  if (bytes != sizeof operation)
-    return CUBLAS_STATUS_INVALID_VALUE;
-  std::memcpy(&operation, value, bytes);
-  (attribute == CUBLASLT_MATMUL_DESC_TRANSA ? descriptionOf(description).a
-                                            : descriptionOf(description).b) =
-      operation;
-  return CUBLAS_STATUS_SUCCESS;
+  Description &it = descriptionOf(description);
+  auto set = [&](auto &field) {
+    if (bytes != sizeof field)
+      return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(&field, value, bytes);
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  switch (attribute) {
+  case CUBLASLT_MATMUL_DESC_TRANSA:
+    return set(it.a);
+  case CUBLASLT_MATMUL_DESC_TRANSB:
+    return set(it.b);
+  case CUBLASLT_MATMUL_DESC_EPILOGUE:
+    return set(it.epilogue);
+  case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+    return set(it.bias);
+  }
+  return CUBLAS_STATUS_INVALID_VALUE;
 }
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout,
@@ -340,6 +365,8 @@ cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description,
   if (sim.hasFailed() || workspaceBytes < workspaceNeed)
     return CUBLAS_STATUS_EXECUTION_FAILED;
   const Description &operations = descriptionOf(description);
+  if (operations.hasBias() && !operations.bias)
+    return CUBLAS_STATUS_INVALID_VALUE;
   Product product{operations,
                   scalar(alpha, operations.scale),
                   scalar(beta, operations.scale),
@@ -357,6 +384,10 @@ cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description,
   product.bLayout.addRanges(b, operation.reads);
   if (product.beta != 0)
     product.cLayout.addRanges(c, operation.reads);
+  if (operations.hasBias())
+    operation.reads.push_back(
+        {reinterpret_cast<uintptr_t>(operations.bias),
+         size_t(product.dLayout.rows * product.dLayout.elementSize())});
   product.dLayout.addRanges(d, operation.writes);
   operation.writes.push_back(
       {reinterpret_cast<uintptr_t>(workspace), workspaceNeed});

@@ -68,6 +68,19 @@ TEST(Narrow, LinearGradients) {
               "tensor<48x96xT>) -> tensor<96x96xT>\n");
 }
 
+// A bias and a residual, added before the sum is rounded.
+TEST(Narrow, AddProduct) {
+  std::string product = "(tensor<48x96xT>, tensor<48x96xT>";
+  checkNarrow("48x96", 48 * 96, "48x48",
+              "%r = mt.linear %b, %c : " + product +
+                  ") -> tensor<48x48xT>\n"
+                  "%s = mt.sum_leading %r : (tensor<48x48xT>) -> "
+                  "tensor<48xT>\n"
+                  "%y = mt.add_product <output> %a, %b to %s, %r : " +
+                  product +
+                  ", tensor<48xT>, tensor<48x48xT>) -> tensor<48x48xT>\n");
+}
+
 TEST(Narrow, Gelu) {
   checkNarrow("48x96", 48 * 96, "48x96",
               "%y = mt.gelu %a {kind = #mt.gelu_kind<tanh>} : "

@@ -109,11 +109,46 @@ protected:
             c.set(index, sum);
           }
     gemm->multiply({GetParam(), s.batch0, s.batch1, s.m, s.n, s.k, a.matrix(),
-                    b.matrix(), c.matrix(), accumulate});
+                    b.matrix(), c.matrix(), accumulate, sums});
     EXPECT_EQ(c.download(), c.host)
         << s.batch0 << " x " << s.batch1 << ", " << s.m << " x " << s.n << " x "
         << s.k << ", orders " << int(orderA) << int(orderB) << int(orderC)
         << (isShared ? ", shared" : "") << (accumulate ? ", added" : "");
+  }
+
+  /// C = A B + addend + bias, of the type of the factors; the addend may be C.
+  void checkEpilogue(const Shape &s, bool hasAddend, bool isInPlace,
+                     bool hasBias) {
+    mt_dtype dtype = GetParam();
+    auto make = [&](int64_t rows, int64_t columns, int seed) {
+      return Matrices(*streams, dtype, s.batch0, s.batch1, rows, columns,
+                      Order::Rows, false, seed);
+    };
+    Matrices a = make(s.m, s.k, 1), b = make(s.k, s.n, 2),
+             c = make(s.m, s.n, 3), addend = make(s.m, s.n, 4),
+             bias = make(1, s.n, 5);
+    for (int64_t i = 0; i < s.batch0; ++i)
+      for (int64_t j = 0; j < s.batch1; ++j)
+        for (int64_t r = 0; r < s.m; ++r)
+          for (int64_t t = 0; t < s.n; ++t) {
+            int64_t index = c.at(i, j, r, t);
+            const Matrices &added = isInPlace ? c : addend;
+            double sum = hasAddend ? added.get(index) : 0;
+            sum += hasBias ? bias.get(t) : 0;
+            for (int64_t l = 0; l < s.k; ++l)
+              sum += a.get(a.at(i, j, r, l)) * b.get(b.at(i, j, l, t));
+            c.set(index, sum);
+          }
+    gemm->multiply({dtype, s.batch0, s.batch1, s.m, s.n, s.k, a.matrix(),
+                    b.matrix(), c.matrix(), false, dtype,
+                    !hasAddend  ? nullptr
+                    : isInPlace ? c.matrix().data
+                                : addend.matrix().data,
+                    hasBias ? bias.matrix().data : nullptr});
+    EXPECT_EQ(c.download(), c.host)
+        << s.batch0 << " x " << s.batch1 << ", " << s.m << " x " << s.n << " x "
+        << s.k << (hasAddend ? ", added" : "")
+        << (isInPlace ? ", in place" : "") << (hasBias ? ", bias" : "");
   }
 
   Environment environment;
@@ -137,6 +172,17 @@ TEST_P(DeviceGemm, IsRightForAllStrides) {
           for (bool isShared : {false, true})
             for (bool accumulate : {false, true})
               check(shape, orderA, orderB, orderC, isShared, accumulate);
+}
+
+TEST_P(DeviceGemm, AddsInItsEpilogue) {
+  const Shape shapes[] = {{1, 1, 1, 1, 1}, {2, 3, 1, 5, 3}, {3, 2, 5, 1, 3},
+                          {1, 4, 4, 6, 1}, {2, 2, 3, 5, 7}, {1, 1, 17, 9, 3}};
+  for (const Shape &shape : shapes)
+    for (bool hasBias : {false, true})
+      for (bool isInPlace : {false, true}) {
+        checkEpilogue(shape, /*hasAddend=*/true, isInPlace, hasBias);
+        checkEpilogue(shape, /*hasAddend=*/false, false, hasBias);
+      }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DeviceGemm,
