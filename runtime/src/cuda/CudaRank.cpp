@@ -86,9 +86,7 @@ void CudaRank::allocate(int64_t rank) {
     throw Error("cuda: expected " + std::to_string(bytes) +
                 " bytes of free memory on the device of rank " +
                 std::to_string(rank) + ", found " + std::to_string(free));
-  CUdeviceptr start = 0;
-  MT_CHECK(driver, MemAlloc, &start, bytes);
-  memory = {start, driver.MemFree};
+  memory = {driver, libraries.nccl.get(), bytes};
 }
 
 void CudaRank::loadFunctions() {
@@ -285,8 +283,8 @@ void CudaRank::finish(const std::vector<int64_t> &buffers) {
 
 std::unique_ptr<Communicator>
 CudaRank::makeCommunicator(Communicator &backend) {
-  std::unique_ptr<DeviceCommunicator> made =
-      makeDeviceCommunicator(job, libraries.nccl.get(), streams, backend);
+  std::unique_ptr<DeviceCommunicator> made = makeDeviceCommunicator(
+      job, libraries.nccl.get(), streams, backend, memory);
   communicator = made.get();
   streams.watch = [this](double seconds) { communicator->watch(seconds); };
   communicator->atEnd = [this] {

@@ -19,6 +19,7 @@
 
 #include "../Job.h"
 #include "../RankMemory.h"
+#include "DeviceMemory.h"
 #include "Gemm.h"
 #include "Images.h"
 
@@ -110,7 +111,7 @@ private:
   // First, so that it goes last.
   PrimaryContext context;
   Streams streams;
-  Owned<CUdeviceptr> memory;
+  DeviceMemory memory;
   std::vector<int64_t> offsets;
   int64_t arenaOffset = 0, scratchOffset = 0, workspaceOffset = 0;
   RankMemory mirror;

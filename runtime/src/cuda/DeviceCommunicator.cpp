@@ -87,10 +87,11 @@ void DeviceCommunicator::copyToSelf(const Collective &call) {
 }
 
 std::unique_ptr<DeviceCommunicator> mt::runtime::cuda::makeDeviceCommunicator(
-    const Job &job, const Nccl *nccl, Streams &streams, Communicator &backend) {
+    const Job &job, const Nccl *nccl, Streams &streams, Communicator &backend,
+    const DeviceMemory &memory) {
   if (!nccl)
     return makeStagedCommunicator(streams, backend);
   return makeNcclCommunicator(*nccl, streams, backend,
                               int64_t(job.manifest.groups.size()),
-                              job.options.timeoutSeconds);
+                              job.options.timeoutSeconds, memory);
 }

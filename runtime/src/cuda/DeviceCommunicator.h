@@ -12,7 +12,7 @@
 
 #include "../Job.h"
 #include "../comm/ForwardingCommunicator.h"
-#include "Streams.h"
+#include "DeviceMemory.h"
 
 #include <map>
 
@@ -61,16 +61,18 @@ private:
   std::map<int64_t, Started> started;
 };
 
-/// Staged where `nccl` is null. All ranks call it.
+/// Staged where `nccl` is null. All ranks call it. `memory` holds all that the
+/// collectives read and write.
 std::unique_ptr<DeviceCommunicator>
 makeDeviceCommunicator(const Job &job, const Nccl *nccl, Streams &streams,
-                       Communicator &backend);
+                       Communicator &backend, const DeviceMemory &memory);
 
 /// The two kinds, for tests too. `groups` are the mesh groups that NCCL makes
-/// communicators for.
+/// communicators for; `memory` is registered with each of them, where NCCL can.
 std::unique_ptr<DeviceCommunicator>
 makeNcclCommunicator(const Nccl &nccl, Streams &streams, Communicator &backend,
-                     int64_t groups, double timeoutSeconds);
+                     int64_t groups, double timeoutSeconds,
+                     const DeviceMemory &memory = {});
 std::unique_ptr<DeviceCommunicator>
 makeStagedCommunicator(Streams &streams, Communicator &backend);
 

@@ -132,8 +132,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes) {
 
 CUresult cuMemFree_v2(CUdeviceptr address) {
   return release([&](Simulator &sim, auto &) {
-    return sim.memory.free(uintptr_t(address)) ? CUDA_SUCCESS
-                                               : CUDA_ERROR_INVALID_VALUE;
+    return sim.freeMemory(address, /*isNccls=*/false);
   });
 }
 

@@ -102,6 +102,12 @@ struct GraphInstance {
   std::vector<std::unique_ptr<Stream>> lanes;
 };
 
+/// Memory that is known to a communicator of NCCL's.
+struct Registration {
+  const void *communicator;
+  Range range;
+};
+
 struct Module {
   std::map<std::string, Function> functions;
 };
@@ -132,6 +138,8 @@ public:
   std::unique_ptr<Stream> makeStream();
   /// Nobody holds the stream any more: what is queued there still runs.
   void release(std::unique_ptr<Stream> stream);
+  /// Frees memory: of the driver's, or of NCCL's.
+  CUresult freeMemory(CUdeviceptr address, bool isNccls);
   void fail(const std::string &text);
   bool hasFailed() const { return !memory.problem.empty(); }
 
@@ -145,6 +153,8 @@ public:
   int64_t contexts = 0;
   std::mt19937_64 random;
   std::set<Stream *> streams;
+  /// By handle.
+  std::map<uintptr_t, Registration> registrations;
 
 private:
   void push(Stream &stream, Operation operation);

@@ -65,6 +65,9 @@ namespace mt::runtime::cuda {
 #define MT_NCCL_FUNCTION(result, name, symbol, parameters)                     \
   static_assert(isSame<result parameters, decltype(::symbol)>,                 \
                 "expected the header's " #symbol);
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 19, 0)
+#define MT_NCCL_OPTIONAL(result, name, symbol, parameters)
+#endif
 #include "cuda/Nccl.def"
 
 } // namespace mt::runtime::cuda

@@ -32,6 +32,8 @@ protected:
   void run(const std::string &step) {
     options.step = MT_FAKE_STEPS "/" + step + ".so";
     runJob(options);
+    // What went wrong when all was released has nobody to throw it.
+    EXPECT_EQ(simulatedProblem(), "");
   }
   std::string messageOf(const std::string &step) {
     return errorOf([&] { run(step); });
@@ -192,6 +194,13 @@ TEST_F(DeviceTest, EndsWhereARankStaysAway) {
       options.step +
           ": rank 0: expected the device to finish its work within 0.3 "
           "s, found it waiting: a rank may not have come to a collective");
+}
+
+// By every communicator that uses it.
+TEST_F(DeviceTest, RegistersItsMemoryWithNccl) {
+  environment.set("MT_SIMULATED_NCCL_REGISTERED", "1");
+  for (const char *step : {"device2", "device2-microbatches"})
+    EXPECT_EQ(messageOf(step), "");
 }
 
 TEST_F(DeviceTest, EndsWhereNcclFails) {
