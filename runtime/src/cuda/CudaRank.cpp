@@ -137,6 +137,8 @@ const void *CudaRank::download(int64_t buffer) {
 void CudaRank::beginStep() {
   ++stepsBegun;
   mustZero = true;
+  stepRange.reset();
+  stepRange.emplace("step " + std::to_string(job.start.step + stepsBegun));
 }
 
 void CudaRank::zeroAccumulators() {
@@ -195,8 +197,10 @@ int32_t CudaRank::run(const Entry &entry, mt_entry function,
   }
   if (!isOneGraph)
     zeroAccumulators();
-  if (isEnd)
+  if (isEnd) {
+    ToolRange range("graph " + name);
     MT_CHECK(driver, GraphLaunch, graphs[name].get(), streams.compute());
+  }
   return 0;
 }
 
@@ -207,7 +211,9 @@ int32_t CudaRank::call(const Entry &entry, mt_entry function,
     pointers.push_back(reinterpret_cast<void *>(address(buffer)));
   void *arena =
       reinterpret_cast<void *>(memory.get() + CUdeviceptr(arenaOffset));
+  ToolRange range(entry.name);
   int32_t result = function(&rankContext, pointers.data(), arena);
+  kernelRange.reset();
   if (result == 0 && communicator)
     communicator->checkWaited("the end of entry " + entry.name);
   return result;
@@ -279,6 +285,7 @@ void CudaRank::finish(const std::vector<int64_t> &buffers) {
                 static_cast<char *>(results.get()) + offset, bytes);
     offset += bytes;
   }
+  stepRange.reset();
 }
 
 std::unique_ptr<Communicator>
@@ -323,6 +330,12 @@ void CudaRank::copy(void *target, const void *source, int64_t bytes) {
 
 void CudaRank::multiply(const DeviceProduct &product) {
   gemm->multiply(product);
+}
+
+void CudaRank::enter(int64_t kernel) {
+  kernelRange.reset();
+  if (kernel >= 0 && size_t(kernel) < manifest.kernels.size())
+    kernelRange.emplace(manifest.kernels[size_t(kernel)].name);
 }
 
 void *CudaRank::scratch() {

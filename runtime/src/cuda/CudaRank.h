@@ -22,6 +22,7 @@
 #include "DeviceMemory.h"
 #include "Gemm.h"
 #include "Images.h"
+#include "Ranges.h"
 
 namespace mt::runtime::cuda {
 
@@ -74,6 +75,7 @@ public:
   void launch(int64_t function, const int64_t *arguments) override;
   void copy(void *target, const void *source, int64_t bytes) override;
   void multiply(const DeviceProduct &product) override;
+  void enter(int64_t kernel) override;
   void *scratch() override;
 
 private:
@@ -126,6 +128,8 @@ private:
   /// Whether the accumulators are to be zeroed before what comes next.
   bool mustZero = false;
   bool isCapturing = false;
+  /// From beginStep() to finish(), and of the kernel that is being queued.
+  std::optional<ToolRange> stepRange, kernelRange;
   DeviceCommunicator *communicator = nullptr;
 };
 

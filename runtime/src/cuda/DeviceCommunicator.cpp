@@ -3,6 +3,7 @@
 #include "DeviceCommunicator.h"
 
 #include "../comm/Calls.h"
+#include "Ranges.h"
 
 using namespace mt::runtime;
 using namespace mt::runtime::cuda;
@@ -11,7 +12,13 @@ DeviceCommunicator::DeviceCommunicator(Streams &streams, Communicator &backend)
     : ForwardingCommunicator(backend), streams(streams),
       fork(makeEvent(streams.driver)), join(makeEvent(streams.driver)) {}
 
+std::string DeviceCommunicator::nameOf(int64_t id) const {
+  bool isKnown = id >= 0 && size_t(id) < names.size();
+  return isKnown ? names[size_t(id)] : "collective " + std::to_string(id);
+}
+
 void DeviceCommunicator::run(const Collective &call) {
+  ToolRange range(nameOf(call.id));
   checkCall(call, groupSize(call.group));
   streams.order(streams.compute(), streams.communication(), fork);
   enqueue(call);
@@ -19,6 +26,7 @@ void DeviceCommunicator::run(const Collective &call) {
 }
 
 void DeviceCommunicator::start(const Collective &call) {
+  ToolRange range("start " + nameOf(call.id));
   checkCall(call, groupSize(call.group));
   Started &record = started[call.id];
   std::string name =
@@ -39,6 +47,7 @@ void DeviceCommunicator::wait(int64_t id) {
   auto found = started.find(id);
   if (found == started.end() || found->second.name.empty())
     return Communicator::wait(id);
+  ToolRange range("wait for " + nameOf(id));
   found->second.name.clear();
   MT_CHECK(streams.driver, StreamWaitEvent, streams.compute(),
            found->second.end.get(), 0);
@@ -86,12 +95,23 @@ void DeviceCommunicator::copyToSelf(const Collective &call) {
   }
 }
 
+/// `all_gather {tp} transformer.h.0 forward`.
+static std::vector<std::string> rangeNames(const Manifest &manifest) {
+  std::vector<std::string> names;
+  for (const CollectiveInfo &info : manifest.collectives)
+    names.push_back(info.kind + " {" + info.axesText() + "} " + info.unit +
+                    " " + info.direction);
+  return names;
+}
+
 std::unique_ptr<DeviceCommunicator> mt::runtime::cuda::makeDeviceCommunicator(
     const Job &job, const Nccl *nccl, Streams &streams, Communicator &backend,
     const DeviceMemory &memory) {
-  if (!nccl)
-    return makeStagedCommunicator(streams, backend);
-  return makeNcclCommunicator(*nccl, streams, backend,
-                              int64_t(job.manifest.groups.size()),
-                              job.options.timeoutSeconds, memory);
+  std::unique_ptr<DeviceCommunicator> made =
+      nccl ? makeNcclCommunicator(*nccl, streams, backend,
+                                  int64_t(job.manifest.groups.size()),
+                                  job.options.timeoutSeconds, memory)
+           : makeStagedCommunicator(streams, backend);
+  made->setNames(rangeNames(job.manifest));
+  return made;
 }

@@ -30,6 +30,11 @@ public:
   void collect(const char *place, int64_t id, const void *data, int64_t bytes,
                const CollectFn &consume) override;
 
+  /// The collectives as profilers show them, by the manifest's ids.
+  void setNames(std::vector<std::string> names) {
+    this->names = std::move(names);
+  }
+
   /// Throws Error where something that was started has not been waited for.
   void checkWaited(const std::string &place) const;
   /// Whether a call does nothing but to queue work.
@@ -57,6 +62,9 @@ private:
     std::string name;
   };
 
+  std::string nameOf(int64_t id) const;
+
+  std::vector<std::string> names;
   Owned<CUevent> fork, join;
   std::map<int64_t, Started> started;
 };
