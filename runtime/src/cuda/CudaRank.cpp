@@ -61,6 +61,12 @@ CudaRank::CudaRank(const Job &job, const JobLibraries &libraries, int64_t rank,
       reinterpret_cast<void *>(memory.get() + CUdeviceptr(workspaceOffset)),
       job.options.allowsTf32);
   results = makePinned(driver, resultBytes);
+  if (job.options.trace.empty())
+    return;
+  Recorder &recorder = *job.recorders[size_t(rank)];
+  timeline.emplace(streams, recorder);
+  recorder.leaveToDevice(Span::Microbatch);
+  recorder.leaveToDevice(Span::Update);
 }
 
 CudaRank::~CudaRank() {
@@ -139,6 +145,8 @@ void CudaRank::beginStep() {
   mustZero = true;
   stepRange.reset();
   stepRange.emplace("step " + std::to_string(job.start.step + stepsBegun));
+  if (timeline)
+    timeline->beginStep();
 }
 
 void CudaRank::zeroAccumulators() {
@@ -212,8 +220,13 @@ int32_t CudaRank::call(const Entry &entry, mt_entry function,
   void *arena =
       reinterpret_cast<void *>(memory.get() + CUdeviceptr(arenaOffset));
   ToolRange range(entry.name);
+  DeviceSpan span(timeline ? &*timeline : nullptr,
+                  &entry == &manifest.update ? Span::Update : Span::Microbatch,
+                  0, streams.compute());
   int32_t result = function(&rankContext, pointers.data(), arena);
-  kernelRange.reset();
+  leaveKernel();
+  if (result == 0)
+    span.end();
   if (result == 0 && communicator)
     communicator->checkWaited("the end of entry " + entry.name);
   return result;
@@ -285,6 +298,8 @@ void CudaRank::finish(const std::vector<int64_t> &buffers) {
                 static_cast<char *>(results.get()) + offset, bytes);
     offset += bytes;
   }
+  if (timeline)
+    timeline->endStep();
   stepRange.reset();
 }
 
@@ -293,9 +308,13 @@ CudaRank::makeCommunicator(Communicator &backend) {
   std::unique_ptr<DeviceCommunicator> made = makeDeviceCommunicator(
       job, libraries.nccl.get(), streams, backend, memory);
   communicator = made.get();
+  if (timeline && communicator->isQueued())
+    communicator->setTimeline(*timeline, *job.recorders[size_t(made->rank())]);
   streams.watch = [this](double seconds) { communicator->watch(seconds); };
   communicator->atEnd = [this] {
     graphs.clear();
+    if (timeline)
+      timeline->breakOff();
     streams.watch = nullptr;
     communicator = nullptr;
   };
@@ -333,9 +352,19 @@ void CudaRank::multiply(const DeviceProduct &product) {
 }
 
 void CudaRank::enter(int64_t kernel) {
+  leaveKernel();
+  if (kernel < 0 || size_t(kernel) >= manifest.kernels.size())
+    return;
+  kernelRange.emplace(manifest.kernels[size_t(kernel)].name);
+  if (timeline)
+    kernelSpan.emplace(&*timeline, Span::Kernel, kernel, streams.compute());
+}
+
+void CudaRank::leaveKernel() {
   kernelRange.reset();
-  if (kernel >= 0 && size_t(kernel) < manifest.kernels.size())
-    kernelRange.emplace(manifest.kernels[size_t(kernel)].name);
+  if (kernelSpan)
+    kernelSpan->end();
+  kernelSpan.reset();
 }
 
 void *CudaRank::scratch() {

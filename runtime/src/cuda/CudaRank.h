@@ -20,6 +20,7 @@
 #include "../Job.h"
 #include "../RankMemory.h"
 #include "DeviceMemory.h"
+#include "DeviceTimeline.h"
 #include "Gemm.h"
 #include "Images.h"
 #include "Ranges.h"
@@ -103,6 +104,7 @@ private:
   int32_t capture(const Entry &entry, mt_entry function, mt_context &context);
   Owned<CUgraphExec> endCapture();
   void dropCapture() noexcept;
+  void leaveKernel();
   void zeroAccumulators();
   bool mayCapture() const;
 
@@ -130,6 +132,9 @@ private:
   bool isCapturing = false;
   /// From beginStep() to finish(), and of the kernel that is being queued.
   std::optional<ToolRange> stepRange, kernelRange;
+  /// Where a trace is asked for, and the kernel that is being queued.
+  std::optional<DeviceTimeline> timeline;
+  std::optional<DeviceSpan> kernelSpan;
   DeviceCommunicator *communicator = nullptr;
 };
 

@@ -17,12 +17,28 @@ std::string DeviceCommunicator::nameOf(int64_t id) const {
   return isKnown ? names[size_t(id)] : "collective " + std::to_string(id);
 }
 
+void DeviceCommunicator::setTimeline(DeviceTimeline &its, Recorder &recorder) {
+  timeline = &its;
+  for (Span::Kind kind : {Span::Call, Span::StartedCall, Span::StartedWait})
+    recorder.leaveToDevice(kind);
+}
+
+/// The span is over before whatever waits for the call.
+void DeviceCommunicator::enqueueTimed(const Collective &call) {
+  DeviceSpan span(timeline, Span::StartedCall, call.id,
+                  streams.communication());
+  enqueue(call);
+  span.end();
+}
+
 void DeviceCommunicator::run(const Collective &call) {
   ToolRange range(nameOf(call.id));
   checkCall(call, groupSize(call.group));
+  DeviceSpan wait(timeline, Span::DeviceWait, call.id, streams.compute());
   streams.order(streams.compute(), streams.communication(), fork);
-  enqueue(call);
+  enqueueTimed(call);
   streams.order(streams.communication(), streams.compute(), join);
+  wait.end();
 }
 
 void DeviceCommunicator::start(const Collective &call) {
@@ -38,7 +54,7 @@ void DeviceCommunicator::start(const Collective &call) {
     record.end = makeEvent(streams.driver);
   record.name = name;
   streams.order(streams.compute(), streams.communication(), fork);
-  enqueue(call);
+  enqueueTimed(call);
   MT_CHECK(streams.driver, EventRecord, record.end.get(),
            streams.communication());
 }
@@ -49,8 +65,10 @@ void DeviceCommunicator::wait(int64_t id) {
     return Communicator::wait(id);
   ToolRange range("wait for " + nameOf(id));
   found->second.name.clear();
+  DeviceSpan wait(timeline, Span::DeviceWait, id, streams.compute());
   MT_CHECK(streams.driver, StreamWaitEvent, streams.compute(),
            found->second.end.get(), 0);
+  wait.end();
 }
 
 void DeviceCommunicator::barrier(const char *place, int64_t id, bool timed) {

@@ -13,6 +13,7 @@
 #include "../Job.h"
 #include "../comm/ForwardingCommunicator.h"
 #include "DeviceMemory.h"
+#include "DeviceTimeline.h"
 
 #include <map>
 
@@ -34,6 +35,10 @@ public:
   void setNames(std::vector<std::string> names) {
     this->names = std::move(names);
   }
+
+  /// Lets the timeline, not the host, say when collectives run. Of those that
+  /// are queued alone.
+  void setTimeline(DeviceTimeline &timeline, Recorder &recorder);
 
   /// Throws Error where something that was started has not been waited for.
   void checkWaited(const std::string &place) const;
@@ -64,7 +69,10 @@ private:
 
   std::string nameOf(int64_t id) const;
 
+  void enqueueTimed(const Collective &call);
+
   std::vector<std::string> names;
+  DeviceTimeline *timeline = nullptr;
   Owned<CUevent> fork, join;
   std::map<int64_t, Started> started;
 };

@@ -210,6 +210,7 @@ void Simulator::execute(Stream &stream) {
   } else if (operation.kind == Operation::Record) {
     stream.clock.join(operation.host);
     operation.recording->clock = stream.clock;
+    operation.recording->time = std::chrono::steady_clock::now();
     operation.recording->isDone = true;
   } else if (use(operation, stream)) {
     operation.run();

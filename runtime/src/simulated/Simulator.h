@@ -32,6 +32,7 @@
 #include "Kernels.h"
 #include "mt/device.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -50,6 +51,8 @@ struct NcclWork;
 /// One call of cuEventRecord.
 struct Recording {
   bool isDone = false;
+  /// By the device's clock, which is the host's.
+  std::chrono::steady_clock::time_point time;
   Clock clock;
   /// Null: not captured.
   Capture *capture = nullptr;
@@ -75,6 +78,7 @@ struct Stream {
 };
 
 struct Event {
+  bool isTimed = false;
   std::shared_ptr<Recording> last;
 };
 
