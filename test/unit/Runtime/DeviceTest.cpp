@@ -253,7 +253,7 @@ TEST_F(DeviceTest, FindsThreadsThatDoNotMeet) {
   expectContains(messageOf("device1-diverges"),
                  "sum_up: expected all threads of block 0 at one barrier, "
                  "found 63 there, 0 at a barrier of their warp, 0 at a "
-                 "shuffle, 1 at their end");
+                 "shuffle, 0 at a product, 1 at their end");
 }
 
 // Of the six waits of a step the last one, mt_wait, comes behind a collective
