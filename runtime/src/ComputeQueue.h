@@ -35,6 +35,9 @@ public:
   virtual void launch(int64_t function, const int64_t *arguments) = 0;
   virtual void copy(void *target, const void *source, int64_t bytes) = 0;
   virtual void multiply(const DeviceProduct &product) = 0;
+  /// What follows belongs to this kernel of the manifest; -1: to none. For
+  /// those who show it, or how long it takes.
+  virtual void enter(int64_t) {}
   /// Memory of functions, until the kernel that they belong to is over.
   virtual void *scratch() = 0;
 };

@@ -5,7 +5,6 @@
 #include "AtomicFolder.h"
 #include "Json.h"
 #include "MemoryCheck.h"
-#include "comm/Launch.h"
 #include "comm/LocalWorld.h"
 #include "cuda/CudaDevices.h"
 #include "host/Blas.h"
@@ -71,13 +70,13 @@ void checkOutputs(const JobOptions &options) {
 
 /// The share of the processors that a rank of this process has. A launcher may
 /// have bound each process to some, and may itself use those of all.
-int64_t shareOfProcessors(int64_t ranks) {
-  if (!isLaunched())
+int64_t shareOfProcessors(const std::optional<LaunchedRank> &self,
+                          int64_t ranks) {
+  if (!self)
     return std::max<int64_t>(availableProcessors() / ranks, 1);
-  int64_t ranksHere = launchedRanksHere();
-  if (ranksHere == 0)
+  if (self->ranksHere == 0)
     return 1;
-  int64_t share = availableProcessors(getppid()) / ranksHere;
+  int64_t share = availableProcessors(getppid()) / self->ranksHere;
   return std::max<int64_t>(std::min(share, availableProcessors()), 1);
 }
 
@@ -122,13 +121,14 @@ std::unique_ptr<JobDevices> makeDevices(const Job &job) {
 
 } // namespace
 
-Job::Job(const JobOptions &options)
-    : options(options), step(options.step),
+Job::Job(const JobOptions &options, std::optional<LaunchedRank> launched)
+    : options(options), self(std::move(launched)), step(options.step),
       manifest(readManifest(step, options.step)),
       microbatch(step.entry(manifest.microbatch.symbol)),
       update(step.entry(manifest.update.symbol)),
-      threads(options.threads > 0 ? options.threads
-                                  : shareOfProcessors(manifest.mesh.ranks())),
+      threads(options.threads > 0
+                  ? options.threads
+                  : shareOfProcessors(self, manifest.mesh.ranks())),
       devices(size_t(manifest.mesh.ranks())) {
   int64_t ranks = manifest.mesh.ranks();
   if (options.ranks != 0 && options.ranks != ranks)
@@ -227,8 +227,8 @@ DataOptions Job::dataOptions() const {
 }
 
 void mt::runtime::runJob(const JobOptions &options) {
-  if (isLaunched())
-    return runLaunchedJob(options);
+  if (std::optional<LaunchedRank> self = findLaunchedRank(options.rendezvous))
+    return runLaunchedJob(options, *self);
   auto job = std::make_shared<Job>(options);
   warnWithoutBlas(options);
   auto world = std::make_shared<LocalWorld>(

@@ -11,6 +11,7 @@
 #include "StepLibrary.h"
 #include "Trace.h"
 #include "TrainerState.h"
+#include "comm/Launch.h"
 #include "mt/runtime.h"
 
 #include <chrono>
@@ -21,9 +22,12 @@ namespace mt::runtime {
 /// Everything that the ranks share, checked. Only rank 0 writes to the streams
 /// and the log; each rank writes its own memory.
 struct Job {
-  explicit Job(const JobOptions &options);
+  /// `self`: the one rank that this process is; nothing: it is all of them.
+  explicit Job(const JobOptions &options,
+               std::optional<LaunchedRank> self = std::nullopt);
 
   JobOptions options;
+  const std::optional<LaunchedRank> self;
   StepLibrary step;
   Manifest manifest;
   mt_entry microbatch, update;
@@ -83,7 +87,7 @@ void saveCheckpoint(const Job &job, Communicator &communicator, int64_t steps,
                     const BufferFn &memory);
 
 /// Runs this process as one rank of a job that a launcher has started.
-void runLaunchedJob(const JobOptions &options);
+void runLaunchedJob(const JobOptions &options, LaunchedRank self);
 
 /// Opens the libraries of matrix products, and warns where there is none.
 void warnWithoutBlas(const JobOptions &options);

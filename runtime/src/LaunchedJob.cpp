@@ -18,19 +18,26 @@ namespace {
 
 /// Processes start at different speeds, whatever the timeout of a collective.
 constexpr double startSeconds = 60;
+/// The same where they meet by a file, which they do when all run already.
+constexpr double meetSeconds = 5;
+
+/// How much later than rank 0 another rank speaks, where they cannot tell each
+/// other: launchers end all ranks where one ends.
+double lateSeconds(int64_t rank) {
+  return 0.5 * double(std::min<int64_t>(rank, 4));
+}
 
 /// Ends this process unless all ranks are there in time: MPI itself waits for
 /// ever for one that has died before it joined.
 class StartWatch {
 public:
-  explicit StartWatch(double seconds)
-      : thread([this, seconds] {
-          // One rank speaks: the launcher ends the others with it.
-          double late = 0.5 * double(std::min<int64_t>(launchedRank(), 4));
-          std::chrono::duration<double> time(std::min(seconds, 1e8) + late);
+  StartWatch(int64_t rank, double seconds)
+      : thread([this, rank, seconds] {
+          std::chrono::duration<double> time(std::min(seconds, 1e8) +
+                                             lateSeconds(rank));
           if (joined.get_future().wait_for(time) == std::future_status::ready)
             return;
-          std::cerr << "mt-run: error: rank " << launchedRank()
+          std::cerr << "mt-run: error: rank " << rank
                     << ": expected all ranks to join the job within " << seconds
                     << " s, found some missing" << std::endl;
           std::_Exit(1);
@@ -45,20 +52,38 @@ private:
   std::thread thread;
 };
 
-/// Joins the job. Where that is impossible, it is so on every rank, and the
-/// first one says so. The communicator is never taken down: where the job fails
-/// messages into its memory may be under way, and the process ends anyway.
-ProcessCommunicator &join(const JobOptions &options) {
+/// A job that has been joined.
+struct Launched {
+  Transport &transport;
+  ProcessCommunicator &communicator;
+};
+
+/// Joins the job. Where MPI cannot, it is so on every rank, and the first one
+/// says so; where sockets cannot, whoever has heard of no other says so. The
+/// communicator is never taken down: where the job fails messages into its
+/// memory may be under way, and the process ends anyway.
+Launched join(const JobOptions &options, LaunchedRank &self) {
   try {
-    StartWatch watch(std::max(options.timeoutSeconds, startSeconds));
-    return *new ProcessCommunicator(joinedJob(), options.timeoutSeconds);
+    // Sockets have a limit of their own, and know more to say.
+    StartWatch watch(self.rank,
+                     std::max(options.timeoutSeconds, startSeconds) +
+                         (self.rendezvous.empty() ? 0 : startSeconds));
+    Transport &transport =
+        joinJob(self, std::max(options.timeoutSeconds, meetSeconds));
+    return {transport,
+            *new ProcessCommunicator(transport, options.timeoutSeconds)};
+  } catch (const JobEnded &) {
+    // Said by another rank.
   } catch (const Error &) {
-    if (launchedRank() == 0)
+    if (self.rank == 0)
       throw;
     // The launcher ends the job as soon as one rank ends.
-    std::this_thread::sleep_for(std::chrono::seconds(2));
-    std::_Exit(1);
+    std::this_thread::sleep_for(
+        std::chrono::duration<double>(1.5 + lateSeconds(self.rank)));
+    if (!self.rendezvous.empty())
+      throw;
   }
+  std::_Exit(1);
 }
 
 /// Options of a rank that writes nothing.
@@ -97,15 +122,14 @@ void agree(Transport &transport, ProcessCommunicator &communicator,
 
 } // namespace
 
-void mt::runtime::runLaunchedJob(const JobOptions &asked) {
-  ProcessCommunicator &communicator = join(asked);
-  Transport &transport = joinedJob();
+void mt::runtime::runLaunchedJob(const JobOptions &asked, LaunchedRank self) {
+  auto [transport, communicator] = join(asked, self);
   JobOptions options = transport.rank() == 0 ? asked : silenced(asked);
   // As the communicator.
   Job *job = nullptr;
   std::string setUp;
   try {
-    job = new Job(options);
+    job = new Job(options, self);
     checkRanks(*job, transport);
     checkThreads(*job, transport);
     warnWithoutBlas(options);
@@ -119,7 +143,9 @@ void mt::runtime::runLaunchedJob(const JobOptions &asked) {
                          job->manifest.collectiveTexts());
   try {
     runProcessRank(transport, communicator,
-                   [&](Communicator &) { runRank(*job, communicator); });
+                   [job, &backend = communicator](Communicator &) {
+                     runRank(*job, backend);
+                   });
   } catch (const Error &error) {
     if (transport.rank() == 0)
       traceEnd(*job);
@@ -131,8 +157,9 @@ void mt::runtime::runLaunchedJob(const JobOptions &asked) {
 
 void mt::runtime::refuseJob(const std::string &message,
                             const JobOptions &options) {
-  if (!isLaunched())
+  std::optional<LaunchedRank> self = findLaunchedRank(options.rendezvous);
+  if (!self)
     throw Error(message);
-  ProcessCommunicator &communicator = join(options);
-  agree(joinedJob(), communicator, describeFailedSetUp(message));
+  auto [transport, communicator] = join(options, *self);
+  agree(transport, communicator, describeFailedSetUp(message));
 }

@@ -5,7 +5,6 @@
 #include "MemoryCheck.h"
 #include "RankCommunicator.h"
 #include "comm/Guarded.h"
-#include "comm/Launch.h"
 #include "host/Context.h"
 #include "host/ThreadPool.h"
 
@@ -274,7 +273,7 @@ void RankProgram::checkMemory() {
                        });
   if (rank != 0)
     return;
-  report.print(*job.options.progress, isLaunched() ? 1 : communicator.ranks());
+  report.print(*job.options.progress, job.self ? 1 : communicator.ranks());
   report.check();
 }
 

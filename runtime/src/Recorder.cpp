@@ -28,12 +28,20 @@ private:
 } // namespace
 
 void Recorder::add(Span::Kind kind, int64_t id, Clock::time_point begin) {
-  if (!keepsSpans)
+  if (!keepsSpans || kindsOfDevice.count(kind))
     return;
   Span span{kind, id, secondsBetween(zero, begin),
             secondsBetween(begin, Clock::now())};
   std::lock_guard<std::mutex> lock(mutex);
   spans.push_back(span);
+}
+
+void Recorder::addOnDevice(Span::Kind kind, int64_t id,
+                           Clock::time_point zeroOfDevice, double beginSeconds,
+                           double endSeconds) {
+  std::lock_guard<std::mutex> lock(mutex);
+  spans.push_back({kind, id, secondsBetween(zero, zeroOfDevice) + beginSeconds,
+                   endSeconds - beginSeconds});
 }
 
 void Recorder::addCall(const Collective &call, int64_t members,
@@ -86,6 +94,8 @@ void RecordingCommunicator::start(const Collective &call) {
     return inner.start(call);
   Recorder::Clock::time_point begin = Recorder::Clock::now();
   inner.start(call);
+  // Where a device's collectives go through the host, which waits for them.
+  recorder.add(Span::StartedCall, call.id, begin);
   recorder.addCall(call, inner.groupSize(call.group), begin);
 }
 

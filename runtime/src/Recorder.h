@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <mutex>
+#include <set>
 #include <vector>
 
 namespace mt::runtime {
@@ -35,10 +36,13 @@ struct Span {
     StartedCall,
     /// The wait for a started collective.
     StartedWait,
-    Wait
+    Wait,
+    /// On a device: a kernel, and the compute stream's wait for a collective.
+    Kernel,
+    DeviceWait
   };
   int64_t kind;
-  /// A step, or a manifest's collective; of a Wait: its number.
+  /// A step, or a manifest's collective or kernel; of a Wait: its number.
   int64_t id;
   /// Since the start of training.
   double startSeconds, seconds;
@@ -55,6 +59,11 @@ public:
   /// Begins to count time; all ranks do so together.
   void start() { zero = Clock::now(); }
   void add(Span::Kind kind, int64_t id, Clock::time_point begin);
+  /// Adds what a device says of itself: seconds from `zeroOfDevice` on.
+  void addOnDevice(Span::Kind kind, int64_t id, Clock::time_point zeroOfDevice,
+                   double beginSeconds, double endSeconds);
+  /// Spans of this kind are the device's to add: the host only queues them.
+  void leaveToDevice(Span::Kind kind) { kindsOfDevice.insert(kind); }
   /// Counts a call of one of the manifest's collectives.
   void addCall(const Collective &call, int64_t members,
                Clock::time_point begin);
@@ -73,6 +82,7 @@ public:
 
 private:
   bool keepsSpans;
+  std::set<Span::Kind> kindsOfDevice;
   Clock::time_point zero = Clock::now();
   mutable std::mutex mutex;
   std::vector<CollectiveCount> countsById;

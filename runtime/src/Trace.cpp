@@ -66,15 +66,22 @@ void TraceFile::open() {
     text +=
         ",\n" + nameLine("thread_name", rank, "rank " + std::to_string(rank));
   // The second track of a rank is shown below its first.
-  for (int64_t rank = 0; manifest.startsCollectives() && rank < ranks; ++rank) {
+  const char *second = manifest.device ? " communication" : " started";
+  for (int64_t rank = 0; hasSecondTracks() && rank < ranks; ++rank) {
     text += ",\n" + nameLine("thread_name", startedTrack(rank),
-                             "rank " + std::to_string(rank) + " started");
+                             "rank " + std::to_string(rank) + second);
     text +=
         ",\n" + metaLine("thread_sort_index", rank, {{"sort_index", 2 * rank}});
     text += ",\n" + metaLine("thread_sort_index", startedTrack(rank),
                              {{"sort_index", 2 * rank + 1}});
   }
   write(text);
+}
+
+/// A device has a stream for all collectives.
+bool TraceFile::hasSecondTracks() const {
+  return manifest.device ? !manifest.collectives.empty()
+                         : manifest.startsCollectives();
 }
 
 int64_t TraceFile::startedTrack(int64_t rank) const {
@@ -136,6 +143,13 @@ std::string TraceFile::event(int64_t rank, const Span &span) const {
     event["name"] = "wait for all";
     event["cat"] = "wait";
     break;
+  case Span::Kernel:
+    event["name"] = manifest.kernels[size_t(span.id)].name;
+    event["cat"] = "kernel";
+    break;
+  case Span::DeviceWait:
+    event["args"] = {{"id", span.id}};
+    [[fallthrough]];
   case Span::StartedWait:
     event["name"] = "wait for " + name(span.id);
     event["cat"] = "wait";

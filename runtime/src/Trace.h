@@ -11,7 +11,8 @@
 namespace mt::runtime {
 
 /// A file of Chrome's trace events (Perfetto reads them too), one track a rank,
-/// a second one for what it has started, one event a line. It is whole after
+/// a second one for what it has started, or what a device does beside its
+/// kernels, one event a line. It is whole after
 /// each addition, however the job ends.
 class TraceFile {
 public:
@@ -26,6 +27,7 @@ public:
 private:
   void open();
   void write(std::string text);
+  bool hasSecondTracks() const;
   int64_t startedTrack(int64_t rank) const;
   std::string name(int64_t collective) const;
   nlohmann::ordered_json arguments(int64_t collective) const;

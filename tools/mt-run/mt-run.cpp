@@ -164,6 +164,10 @@ void declare(CLI::App &app, JobOptions &options, Flags &flags) {
     app.add_option(flag->name, flag->text, flag->help);
   for (NumberFlag &flag : flags.numbers)
     app.add_option(flag.name, flag.text, flag.help);
+  app.add_option("--rendezvous", options.rendezvous,
+                 "file that ranks meet by which torchrun, srun or mpirun has "
+                 "started as processes, without MPI; in a folder that all see, "
+                 "written and removed by rank 0");
   app.add_option("--log", options.log, "write a JSON line a step");
   app.add_option("--save", options.save,
                  "folder for the weights, the configuration and the "
@@ -204,6 +208,8 @@ void convert(const CLI::App &app, const Flags &flags, JobOptions &options) {
     throw Error("step: expected a compiled step, found none");
   for (const CLI::Option *option : app.parse_order())
     options.given.insert(option->get_name());
+  if (app.count("--rendezvous") && options.rendezvous.empty())
+    throw Error("--rendezvous: expected a file, found none");
   for (const NumberFlag &flag : flags.numbers)
     if (app.count(flag.name))
       *flag.value = parseNumber(flag);
@@ -250,6 +256,20 @@ void parse(CLI::App &app, int argc, char **argv) {
   }
 }
 
+/// What --rendezvous says, also where the rest cannot be read: the other ranks
+/// are to hear of it.
+std::string rendezvousOf(int argc, char **argv) {
+  const std::string flag = "--rendezvous";
+  for (int i = 1; i < argc; ++i) {
+    std::string argument = argv[i];
+    if (argument == flag && i + 1 < argc)
+      return argv[i + 1];
+    if (argument.rfind(flag + "=", 0) == 0)
+      return argument.substr(flag.size() + 1);
+  }
+  return "";
+}
+
 void run(int argc, char **argv) {
   JobOptions options;
   options.progress = &std::cout;
@@ -257,7 +277,8 @@ void run(int argc, char **argv) {
   Flags flags;
   flags.numbers = numberFlags(options);
   CLI::App app("Runs a compiled training step. Ranks are threads of one "
-               "process, or under mpirun or srun the processes of that job.",
+               "process, or under mpirun or srun the processes of that job, "
+               "with --rendezvous also under torchrun.",
                "mt-run");
   declare(app, options, flags);
   try {
@@ -267,6 +288,7 @@ void run(int argc, char **argv) {
     std::cout << app.help();
     return;
   } catch (const Error &error) {
+    options.rendezvous = rendezvousOf(argc, argv);
     refuseJob(error.what(), options);
   }
   if (flags.inspect)

@@ -66,6 +66,9 @@ struct JobOptions {
   /// The flags that were given ("--lr"): these win over a resumed run's.
   std::set<std::string> given;
   double timeoutSeconds = 60;
+  /// The file by which the processes that a launcher has started meet, in a
+  /// file system that all see; empty: MPI joins them.
+  std::string rendezvous;
   /// Files to write; empty: none.
   std::string log;
   std::string save;
@@ -96,9 +99,10 @@ struct JobOptions {
   std::ostream *warnings = nullptr;
 };
 
-/// Runs the job to its end. Under a launcher (mpirun, srun) this process is one
-/// rank of the job, which the launcher's other processes join; otherwise ranks
-/// are threads of this process.
+/// Runs the job to its end. Under a launcher of MPI programs (mpirun, srun), or
+/// under any with `rendezvous`, this process is one rank of the job, which the
+/// launcher's other processes join; otherwise ranks are threads of this
+/// process.
 ///
 /// Under a launcher Error is thrown by one rank alone, which says it and calls
 /// endLaunchedJob; the other ranks end with it.

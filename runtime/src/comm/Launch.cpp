@@ -1,11 +1,14 @@
-//===- Launch.cpp - jobs that mpirun or srun starts -----------------------===//
+//===- Launch.cpp - jobs whose ranks are processes ------------------------===//
 
 #include "Launch.h"
 
+#include "SocketTransport.h"
 #include "mt/error.h"
 #include "mt/runtime.h"
 
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include <dlfcn.h>
@@ -14,28 +17,85 @@ using namespace mt::runtime;
 
 namespace {
 
-/// Set by Open MPI's mpirun, by launchers that speak PMIx, and by those that
-/// speak PMI: MPICH's mpirun, srun.
-constexpr const char *launcherVariables[] = {"OMPI_COMM_WORLD_RANK",
-                                             "PMIX_RANK", "PMI_RANK"};
+/// The variables of one way to launch; null: it has none for this.
+struct Launcher {
+  const char *rank, *ranks, *rankHere, *ranksHere;
+  /// Whether it starts the processes of MPI programs.
+  bool isMpi;
+};
 
-/// Set by Open MPI's mpirun, by MPICH's, and by srun, whose number may be
-/// followed by the number of machines that it holds for.
-constexpr const char *ranksHereVariables[] = {"OMPI_COMM_WORLD_LOCAL_SIZE",
-                                              "MPI_LOCALNRANKS",
-                                              "SLURM_STEP_TASKS_PER_NODE"};
+/// The first one whose rank is set counts: those that are started inside of
+/// another one's job come first. Of srun's two interfaces neither says all.
+constexpr Launcher launchers[] = {
+    // torchrun
+    {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", false},
+    // Open MPI's mpirun
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", true},
+    // srun --mpi=pmix
+    {"PMIX_RANK", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE",
+     true},
+    // MPICH's mpirun, srun --mpi=pmi2
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", true},
+    // srun
+    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID",
+     "SLURM_STEP_TASKS_PER_NODE", false},
+};
 
-const char *launcherVariable() {
-  for (const char *name : launcherVariables)
-    if (const char *value = std::getenv(name); value && *value)
-      return name;
-  return nullptr;
+const char *valueOf(const char *variable) {
+  const char *value = variable ? std::getenv(variable) : nullptr;
+  return value && *value ? value : nullptr;
 }
 
-Transport *openTransport() {
+/// The number that a variable begins with. SLURM_STEP_TASKS_PER_NODE goes on
+/// with the number of machines that it holds for.
+std::optional<int64_t> numberOf(const char *variable) {
+  const char *text = valueOf(variable);
+  if (!text)
+    return std::nullopt;
+  int64_t value = 0;
+  const char *end = text + std::strlen(text);
+  auto [stop, failed] = std::from_chars(text, end, value);
+  bool isList = std::strncmp(variable, "SLURM_", 6) == 0;
+  if (failed != std::errc() || value < 0 || (stop != end && !isList))
+    throw Error(std::string(variable) + ": expected a number, found '" + text +
+                "'");
+  return value;
+}
+
+/// srun sets its own variables beside those of PMI.
+const Launcher &srun() { return *(std::end(launchers) - 1); }
+
+LaunchedRank describe(const Launcher &launcher) {
+  LaunchedRank self;
+  self.variable = launcher.rank;
+  self.rank = *numberOf(launcher.rank);
+  self.ranks = numberOf(launcher.ranks).value_or(0);
+  self.rankHere = numberOf(launcher.rankHere).value_or(-1);
+  self.ranksHere = numberOf(launcher.ranksHere).value_or(0);
+  if (self.ranksHere == 0 && launcher.isMpi) {
+    self.rankHere = numberOf(srun().rankHere).value_or(self.rankHere);
+    self.ranksHere = numberOf(srun().ranksHere).value_or(0);
+  }
+  return self;
+}
+
+void checkForRendezvous(const Launcher &launcher, const LaunchedRank &self) {
+  std::string where = "--rendezvous: " + self.variable + ": expected ";
+  if (self.ranks == 0)
+    throw Error(where +
+                (launcher.ranks ? launcher.ranks : "a number of ranks") +
+                " beside it, the number of ranks, found none");
+  if (self.rank >= self.ranks)
+    throw Error(where + "a rank below the " + std::to_string(self.ranks) +
+                " of " + launcher.ranks + ", found " +
+                std::to_string(self.rank));
+}
+
+Transport *openMpi(const LaunchedRank &self) {
   std::string path = mpiLibraryPath();
-  std::string expected = std::string("under a launcher (") +
-                         launcherVariable() + " is set): expected " + path;
+  std::string expected =
+      "under a launcher (" + self.variable + " is set): expected " + path;
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored))
     throw Error(expected + ", the runtime built with MPI, found none");
@@ -51,35 +111,57 @@ Transport *openTransport() {
   return open();
 }
 
+Transport *openSockets(LaunchedRank &self, double timeoutSeconds) {
+  auto transport = std::make_unique<SocketTransport>(
+      gather(self.rendezvous, self.rank, self.ranks, timeoutSeconds));
+  const std::vector<Endpoint> &endpoints = transport->endpoints();
+  int64_t before = 0, here = 0;
+  for (size_t rank = 0; rank < endpoints.size(); ++rank)
+    if (endpoints[rank].place == endpoints[size_t(self.rank)].place) {
+      ++here;
+      before += int64_t(rank) < self.rank;
+    }
+  if (self.rankHere < 0)
+    self.rankHere = before;
+  if (self.ranksHere == 0)
+    self.ranksHere = here;
+  return transport.release();
+}
+
 /// Null until the job has been joined. Lives as long as the process.
 Transport *joined = nullptr;
 
 } // namespace
 
-bool mt::runtime::isLaunched() { return launcherVariable() != nullptr; }
-
-int64_t mt::runtime::launchedRank() {
-  return std::strtoll(std::getenv(launcherVariable()), nullptr, 10);
-}
-
-int64_t mt::runtime::launchedRanksHere() {
-  for (const char *name : ranksHereVariables)
-    if (const char *value = std::getenv(name))
-      if (int64_t ranks = std::strtoll(value, nullptr, 10); ranks > 0)
-        return ranks;
-  return 0;
+std::optional<LaunchedRank>
+mt::runtime::findLaunchedRank(const std::string &rendezvous) {
+  for (const Launcher &launcher : launchers) {
+    if (!valueOf(launcher.rank) || (rendezvous.empty() && !launcher.isMpi))
+      continue;
+    LaunchedRank self = describe(launcher);
+    self.rendezvous = rendezvous;
+    if (!rendezvous.empty())
+      checkForRendezvous(launcher, self);
+    return self;
+  }
+  if (rendezvous.empty())
+    return std::nullopt;
+  throw Error("--rendezvous: expected a launcher's rank and number of ranks in "
+              "the environment (RANK and WORLD_SIZE, or SLURM_PROCID and "
+              "SLURM_NTASKS), found none");
 }
 
 std::string mt::runtime::mpiLibraryPath() {
   Dl_info self = {};
-  dladdr(reinterpret_cast<void *>(&isLaunched), &self);
+  dladdr(reinterpret_cast<void *>(&findLaunchedRank), &self);
   std::string path = self.dli_fname ? self.dli_fname : "";
   return path.substr(0, path.rfind('/') + 1) + "libmt_runtime_mpi.so";
 }
 
-Transport &mt::runtime::joinedJob() {
+Transport &mt::runtime::joinJob(LaunchedRank &self, double timeoutSeconds) {
   if (!joined)
-    joined = openTransport();
+    joined = self.rendezvous.empty() ? openMpi(self)
+                                     : openSockets(self, timeoutSeconds);
   return *joined;
 }
 

@@ -47,7 +47,7 @@ int openProcess(int64_t process) {
 } // namespace
 
 PeerWatch::PeerWatch(Transport &transport)
-    : processes(size_t(transport.ranks()), -1) {
+    : transport(transport), processes(size_t(transport.ranks()), -1) {
   Place mine = thisPlace();
   std::vector<Place> places(processes.size());
   transport.allGather(&mine, places.data(), sizeof mine);
@@ -63,6 +63,8 @@ PeerWatch::~PeerWatch() {
 }
 
 bool PeerWatch::isRunning(int64_t rank) const {
+  if (!transport.isConnected(rank))
+    return false;
   pollfd process = {processes[size_t(rank)], POLLIN, 0};
   // Can be read from once the process has ended, also before it is waited for.
   return process.fd < 0 || poll(&process, 1, 0) <= 0;

@@ -9,8 +9,8 @@
 
 namespace mt::runtime {
 
-/// Watches the processes of the ranks on this machine; those elsewhere, and
-/// where the system cannot watch, count as running.
+/// Watches the processes of the ranks on this machine, and what the transport
+/// knows of all; where neither tells, a process counts as running.
 class PeerWatch {
 public:
   /// All ranks make theirs together.
@@ -22,6 +22,7 @@ public:
   bool isRunning(int64_t rank) const;
 
 private:
+  const Transport &transport;
   /// A descriptor of each rank's process, or -1.
   std::vector<int> processes;
 };

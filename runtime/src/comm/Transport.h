@@ -1,7 +1,8 @@
 //===- Transport.h - messages between processes -----------------*- C++ -*-===//
 //
-// What the communicator between processes needs of MPI, and no more: it runs
-// over anything that delivers messages of a pair of ranks in order.
+// What the communicator between processes needs of MPI, or of sockets, and no
+// more: it runs over anything that delivers messages of a pair of ranks in
+// order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,6 +46,10 @@ public:
   virtual bool isDone(Request request) = 0;
   /// The next message from `from`, if one has come.
   virtual std::optional<Envelope> probe(int64_t from, Tag tag) = 0;
+
+  /// Whether messages of a rank may still come. Where the transport does not
+  /// know: true.
+  virtual bool isConnected(int64_t) const { return true; }
 
   /// Gives everybody everybody's `bytes`, by rank. For the start alone: waits
   /// without a limit.

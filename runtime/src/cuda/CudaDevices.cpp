@@ -2,7 +2,6 @@
 
 #include "CudaDevices.h"
 
-#include "../comm/Launch.h"
 #include "CudaRank.h"
 
 #include <cstdlib>
@@ -61,18 +60,20 @@ public:
 private:
   /// The rank's number among those of this machine.
   int64_t placeHere(int64_t rank) const {
-    return isLaunched() ? rank % ranksHere() : rank;
+    if (!job.self)
+      return rank;
+    return job.self->rankHere >= 0 ? job.self->rankHere : rank % ranksHere();
   }
   int64_t ranksHere() const {
-    if (!isLaunched())
+    if (!job.self)
       return job.manifest.mesh.ranks();
-    return std::max<int64_t>(launchedRanksHere(), 1);
+    return std::max<int64_t>(job.self->ranksHere, 1);
   }
 
   void chooseCollectives() {
     std::string asked = askedCollectives();
     bool isShared = devices < ranksHere();
-    if (isShared && (isLaunched() || asked == "nccl"))
+    if (isShared && (job.self || asked == "nccl"))
       throw Error("cuda: expected a device for each of the " +
                   std::to_string(ranksHere()) +
                   " ranks of this machine, found " + std::to_string(devices));
@@ -84,7 +85,7 @@ private:
                                "through the host"
                             << std::endl;
     // A simulated NCCL joins the ranks of one process.
-    bool isApart = isLaunched() && job.options.simulateDevice;
+    bool isApart = job.self && job.options.simulateDevice;
     bool usesNccl = job.manifest.mesh.ranks() > 1 && !isShared && !isApart;
     if (!asked.empty())
       usesNccl = asked == "nccl";

@@ -61,6 +61,12 @@ CudaRank::CudaRank(const Job &job, const JobLibraries &libraries, int64_t rank,
       reinterpret_cast<void *>(memory.get() + CUdeviceptr(workspaceOffset)),
       job.options.allowsTf32);
   results = makePinned(driver, resultBytes);
+  if (job.options.trace.empty())
+    return;
+  Recorder &recorder = *job.recorders[size_t(rank)];
+  timeline.emplace(streams, recorder);
+  recorder.leaveToDevice(Span::Microbatch);
+  recorder.leaveToDevice(Span::Update);
 }
 
 CudaRank::~CudaRank() {
@@ -86,9 +92,7 @@ void CudaRank::allocate(int64_t rank) {
     throw Error("cuda: expected " + std::to_string(bytes) +
                 " bytes of free memory on the device of rank " +
                 std::to_string(rank) + ", found " + std::to_string(free));
-  CUdeviceptr start = 0;
-  MT_CHECK(driver, MemAlloc, &start, bytes);
-  memory = {start, driver.MemFree};
+  memory = {driver, libraries.nccl.get(), bytes};
 }
 
 void CudaRank::loadFunctions() {
@@ -139,6 +143,10 @@ const void *CudaRank::download(int64_t buffer) {
 void CudaRank::beginStep() {
   ++stepsBegun;
   mustZero = true;
+  stepRange.reset();
+  stepRange.emplace("step " + std::to_string(job.start.step + stepsBegun));
+  if (timeline)
+    timeline->beginStep();
 }
 
 void CudaRank::zeroAccumulators() {
@@ -197,8 +205,10 @@ int32_t CudaRank::run(const Entry &entry, mt_entry function,
   }
   if (!isOneGraph)
     zeroAccumulators();
-  if (isEnd)
+  if (isEnd) {
+    ToolRange range("graph " + name);
     MT_CHECK(driver, GraphLaunch, graphs[name].get(), streams.compute());
+  }
   return 0;
 }
 
@@ -209,7 +219,14 @@ int32_t CudaRank::call(const Entry &entry, mt_entry function,
     pointers.push_back(reinterpret_cast<void *>(address(buffer)));
   void *arena =
       reinterpret_cast<void *>(memory.get() + CUdeviceptr(arenaOffset));
+  ToolRange range(entry.name);
+  DeviceSpan span(timeline ? &*timeline : nullptr,
+                  &entry == &manifest.update ? Span::Update : Span::Microbatch,
+                  0, streams.compute());
   int32_t result = function(&rankContext, pointers.data(), arena);
+  leaveKernel();
+  if (result == 0)
+    span.end();
   if (result == 0 && communicator)
     communicator->checkWaited("the end of entry " + entry.name);
   return result;
@@ -281,16 +298,23 @@ void CudaRank::finish(const std::vector<int64_t> &buffers) {
                 static_cast<char *>(results.get()) + offset, bytes);
     offset += bytes;
   }
+  if (timeline)
+    timeline->endStep();
+  stepRange.reset();
 }
 
 std::unique_ptr<Communicator>
 CudaRank::makeCommunicator(Communicator &backend) {
-  std::unique_ptr<DeviceCommunicator> made =
-      makeDeviceCommunicator(job, libraries.nccl.get(), streams, backend);
+  std::unique_ptr<DeviceCommunicator> made = makeDeviceCommunicator(
+      job, libraries.nccl.get(), streams, backend, memory);
   communicator = made.get();
+  if (timeline && communicator->isQueued())
+    communicator->setTimeline(*timeline, *job.recorders[size_t(made->rank())]);
   streams.watch = [this](double seconds) { communicator->watch(seconds); };
   communicator->atEnd = [this] {
     graphs.clear();
+    if (timeline)
+      timeline->breakOff();
     streams.watch = nullptr;
     communicator = nullptr;
   };
@@ -325,6 +349,22 @@ void CudaRank::copy(void *target, const void *source, int64_t bytes) {
 
 void CudaRank::multiply(const DeviceProduct &product) {
   gemm->multiply(product);
+}
+
+void CudaRank::enter(int64_t kernel) {
+  leaveKernel();
+  if (kernel < 0 || size_t(kernel) >= manifest.kernels.size())
+    return;
+  kernelRange.emplace(manifest.kernels[size_t(kernel)].name);
+  if (timeline)
+    kernelSpan.emplace(&*timeline, Span::Kernel, kernel, streams.compute());
+}
+
+void CudaRank::leaveKernel() {
+  kernelRange.reset();
+  if (kernelSpan)
+    kernelSpan->end();
+  kernelSpan.reset();
 }
 
 void *CudaRank::scratch() {

@@ -19,8 +19,11 @@
 
 #include "../Job.h"
 #include "../RankMemory.h"
+#include "DeviceMemory.h"
+#include "DeviceTimeline.h"
 #include "Gemm.h"
 #include "Images.h"
+#include "Ranges.h"
 
 namespace mt::runtime::cuda {
 
@@ -73,6 +76,7 @@ public:
   void launch(int64_t function, const int64_t *arguments) override;
   void copy(void *target, const void *source, int64_t bytes) override;
   void multiply(const DeviceProduct &product) override;
+  void enter(int64_t kernel) override;
   void *scratch() override;
 
 private:
@@ -100,6 +104,7 @@ private:
   int32_t capture(const Entry &entry, mt_entry function, mt_context &context);
   Owned<CUgraphExec> endCapture();
   void dropCapture() noexcept;
+  void leaveKernel();
   void zeroAccumulators();
   bool mayCapture() const;
 
@@ -110,7 +115,7 @@ private:
   // First, so that it goes last.
   PrimaryContext context;
   Streams streams;
-  Owned<CUdeviceptr> memory;
+  DeviceMemory memory;
   std::vector<int64_t> offsets;
   int64_t arenaOffset = 0, scratchOffset = 0, workspaceOffset = 0;
   RankMemory mirror;
@@ -125,6 +130,11 @@ private:
   /// Whether the accumulators are to be zeroed before what comes next.
   bool mustZero = false;
   bool isCapturing = false;
+  /// From beginStep() to finish(), and of the kernel that is being queued.
+  std::optional<ToolRange> stepRange, kernelRange;
+  /// Where a trace is asked for, and the kernel that is being queued.
+  std::optional<DeviceTimeline> timeline;
+  std::optional<DeviceSpan> kernelSpan;
   DeviceCommunicator *communicator = nullptr;
 };
 

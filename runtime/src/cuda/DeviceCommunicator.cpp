@@ -3,6 +3,7 @@
 #include "DeviceCommunicator.h"
 
 #include "../comm/Calls.h"
+#include "Ranges.h"
 
 using namespace mt::runtime;
 using namespace mt::runtime::cuda;
@@ -11,14 +12,37 @@ DeviceCommunicator::DeviceCommunicator(Streams &streams, Communicator &backend)
     : ForwardingCommunicator(backend), streams(streams),
       fork(makeEvent(streams.driver)), join(makeEvent(streams.driver)) {}
 
-void DeviceCommunicator::run(const Collective &call) {
-  checkCall(call, groupSize(call.group));
-  streams.order(streams.compute(), streams.communication(), fork);
+std::string DeviceCommunicator::nameOf(int64_t id) const {
+  bool isKnown = id >= 0 && size_t(id) < names.size();
+  return isKnown ? names[size_t(id)] : "collective " + std::to_string(id);
+}
+
+void DeviceCommunicator::setTimeline(DeviceTimeline &its, Recorder &recorder) {
+  timeline = &its;
+  for (Span::Kind kind : {Span::Call, Span::StartedCall, Span::StartedWait})
+    recorder.leaveToDevice(kind);
+}
+
+/// The span is over before whatever waits for the call.
+void DeviceCommunicator::enqueueTimed(const Collective &call) {
+  DeviceSpan span(timeline, Span::StartedCall, call.id,
+                  streams.communication());
   enqueue(call);
+  span.end();
+}
+
+void DeviceCommunicator::run(const Collective &call) {
+  ToolRange range(nameOf(call.id));
+  checkCall(call, groupSize(call.group));
+  DeviceSpan wait(timeline, Span::DeviceWait, call.id, streams.compute());
+  streams.order(streams.compute(), streams.communication(), fork);
+  enqueueTimed(call);
   streams.order(streams.communication(), streams.compute(), join);
+  wait.end();
 }
 
 void DeviceCommunicator::start(const Collective &call) {
+  ToolRange range("start " + nameOf(call.id));
   checkCall(call, groupSize(call.group));
   Started &record = started[call.id];
   std::string name =
@@ -30,7 +54,7 @@ void DeviceCommunicator::start(const Collective &call) {
     record.end = makeEvent(streams.driver);
   record.name = name;
   streams.order(streams.compute(), streams.communication(), fork);
-  enqueue(call);
+  enqueueTimed(call);
   MT_CHECK(streams.driver, EventRecord, record.end.get(),
            streams.communication());
 }
@@ -39,9 +63,12 @@ void DeviceCommunicator::wait(int64_t id) {
   auto found = started.find(id);
   if (found == started.end() || found->second.name.empty())
     return Communicator::wait(id);
+  ToolRange range("wait for " + nameOf(id));
   found->second.name.clear();
+  DeviceSpan wait(timeline, Span::DeviceWait, id, streams.compute());
   MT_CHECK(streams.driver, StreamWaitEvent, streams.compute(),
            found->second.end.get(), 0);
+  wait.end();
 }
 
 void DeviceCommunicator::barrier(const char *place, int64_t id, bool timed) {
@@ -86,11 +113,23 @@ void DeviceCommunicator::copyToSelf(const Collective &call) {
   }
 }
 
+/// `all_gather {tp} transformer.h.0 forward`.
+static std::vector<std::string> rangeNames(const Manifest &manifest) {
+  std::vector<std::string> names;
+  for (const CollectiveInfo &info : manifest.collectives)
+    names.push_back(info.kind + " {" + info.axesText() + "} " + info.unit +
+                    " " + info.direction);
+  return names;
+}
+
 std::unique_ptr<DeviceCommunicator> mt::runtime::cuda::makeDeviceCommunicator(
-    const Job &job, const Nccl *nccl, Streams &streams, Communicator &backend) {
-  if (!nccl)
-    return makeStagedCommunicator(streams, backend);
-  return makeNcclCommunicator(*nccl, streams, backend,
-                              int64_t(job.manifest.groups.size()),
-                              job.options.timeoutSeconds);
+    const Job &job, const Nccl *nccl, Streams &streams, Communicator &backend,
+    const DeviceMemory &memory) {
+  std::unique_ptr<DeviceCommunicator> made =
+      nccl ? makeNcclCommunicator(*nccl, streams, backend,
+                                  int64_t(job.manifest.groups.size()),
+                                  job.options.timeoutSeconds, memory)
+           : makeStagedCommunicator(streams, backend);
+  made->setNames(rangeNames(job.manifest));
+  return made;
 }

@@ -12,7 +12,8 @@
 
 #include "../Job.h"
 #include "../comm/ForwardingCommunicator.h"
-#include "Streams.h"
+#include "DeviceMemory.h"
+#include "DeviceTimeline.h"
 
 #include <map>
 
@@ -29,6 +30,15 @@ public:
   void barrier(const char *place, int64_t id, bool timed) override;
   void collect(const char *place, int64_t id, const void *data, int64_t bytes,
                const CollectFn &consume) override;
+
+  /// The collectives as profilers show them, by the manifest's ids.
+  void setNames(std::vector<std::string> names) {
+    this->names = std::move(names);
+  }
+
+  /// Lets the timeline, not the host, say when collectives run. Of those that
+  /// are queued alone.
+  void setTimeline(DeviceTimeline &timeline, Recorder &recorder);
 
   /// Throws Error where something that was started has not been waited for.
   void checkWaited(const std::string &place) const;
@@ -57,20 +67,28 @@ private:
     std::string name;
   };
 
+  std::string nameOf(int64_t id) const;
+
+  void enqueueTimed(const Collective &call);
+
+  std::vector<std::string> names;
+  DeviceTimeline *timeline = nullptr;
   Owned<CUevent> fork, join;
   std::map<int64_t, Started> started;
 };
 
-/// Staged where `nccl` is null. All ranks call it.
+/// Staged where `nccl` is null. All ranks call it. `memory` holds all that the
+/// collectives read and write.
 std::unique_ptr<DeviceCommunicator>
 makeDeviceCommunicator(const Job &job, const Nccl *nccl, Streams &streams,
-                       Communicator &backend);
+                       Communicator &backend, const DeviceMemory &memory);
 
 /// The two kinds, for tests too. `groups` are the mesh groups that NCCL makes
-/// communicators for.
+/// communicators for; `memory` is registered with each of them, where NCCL can.
 std::unique_ptr<DeviceCommunicator>
 makeNcclCommunicator(const Nccl &nccl, Streams &streams, Communicator &backend,
-                     int64_t groups, double timeoutSeconds);
+                     int64_t groups, double timeoutSeconds,
+                     const DeviceMemory &memory = {});
 std::unique_ptr<DeviceCommunicator>
 makeStagedCommunicator(Streams &streams, Communicator &backend);
 

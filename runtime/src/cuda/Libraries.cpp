@@ -51,8 +51,12 @@ DynamicLibrary::DynamicLibrary(const char *what, const char *variable,
               " may name another");
 }
 
+void *DynamicLibrary::find(const char *name) const {
+  return dlsym(handle.get(), name);
+}
+
 void *DynamicLibrary::symbol(const char *name) const {
-  void *address = dlsym(handle.get(), name);
+  void *address = find(name);
   if (!address)
     throw Error(path + ": expected a library that has " + name +
                 ", found one without it; a newer one is needed");
@@ -113,6 +117,8 @@ Nccl::Nccl() : library("nccl", "MT_NCCL", {"libnccl.so.2"}) {
                 " or newer, found " + ncclVersion(version));
 #define MT_NCCL_FUNCTION(result, name, exported, parameters)                   \
   name = reinterpret_cast<result(*) parameters>(library.symbol(#exported));
+#define MT_NCCL_OPTIONAL(result, name, exported, parameters)                   \
+  name = reinterpret_cast<result(*) parameters>(library.find(#exported));
 #include "Nccl.def"
 }
 

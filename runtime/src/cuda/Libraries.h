@@ -31,6 +31,8 @@ public:
 
   /// Throws Error where the library is too old to have it.
   void *symbol(const char *name) const;
+  /// Null where the library does not have it.
+  void *find(const char *name) const;
 
 private:
   struct Close {

@@ -8,11 +8,15 @@
 // takes all of its ranks, and one of them may have failed. So what a call has
 // begun is asked for, until it is there or the job is over.
 //
+// The rank's memory is registered with each communicator, so that NCCL need not
+// copy what it sends into buffers of its own.
+//
 //===----------------------------------------------------------------------===//
 
 #include "DeviceCommunicator.h"
 
 #include "../comm/Calls.h"
+#include "mt/error.h"
 
 #include <chrono>
 #include <cstdio>
@@ -76,7 +80,8 @@ void broadcast(Communicator &communicator, ncclUniqueId &id) {
 class NcclCommunicator : public DeviceCommunicator {
 public:
   NcclCommunicator(const Nccl &nccl, Streams &streams, Communicator &backend,
-                   int64_t groups, double timeoutSeconds);
+                   int64_t groups, double timeoutSeconds,
+                   const DeviceMemory &memory);
   ~NcclCommunicator() override;
 
   bool isQueued() const override { return true; }
@@ -91,6 +96,8 @@ private:
     return part ? part : world;
   }
   void connect(int64_t groupCount);
+  void registerMemory(const DeviceMemory &memory);
+  void deregisterMemory() noexcept;
   void split(int64_t group, ncclConfig_t &config);
   bool isUnderWay(ncclComm_t communicator) const;
   void await(ncclComm_t communicator) const;
@@ -106,16 +113,20 @@ private:
   double timeoutSeconds;
   ncclComm_t world = nullptr;
   std::vector<ncclComm_t> groups;
+  /// Of the rank's memory, by communicator.
+  std::vector<std::pair<ncclComm_t, void *>> registrations;
   bool isAborted = false;
 };
 
 NcclCommunicator::NcclCommunicator(const Nccl &nccl, Streams &streams,
                                    Communicator &backend, int64_t groupCount,
-                                   double timeoutSeconds)
+                                   double timeoutSeconds,
+                                   const DeviceMemory &memory)
     : DeviceCommunicator(streams, backend), nccl(nccl),
       timeoutSeconds(timeoutSeconds) {
   try {
     connect(groupCount);
+    registerMemory(memory);
   } catch (...) {
     abort();
     throw;
@@ -136,6 +147,35 @@ void NcclCommunicator::connect(int64_t groupCount) {
   groups.resize(size_t(groupCount));
   for (int64_t group = 0; group < groupCount; ++group)
     split(group, config);
+}
+
+void NcclCommunicator::registerMemory(const DeviceMemory &memory) {
+  if (!nccl.CommRegister || !nccl.CommDeregister || memory.bytes() == 0)
+    return;
+  std::vector<ncclComm_t> all = groups;
+  all.push_back(world);
+  for (ncclComm_t communicator : all) {
+    if (!communicator)
+      continue;
+    void *registration = nullptr;
+    ncclResult_t result =
+        nccl.CommRegister(communicator, reinterpret_cast<void *>(memory.get()),
+                          memory.bytes(), &registration);
+    if (result != ncclSuccess && result != ncclInProgress)
+      throw Error(std::string("nccl: ncclCommRegister: expected success, "
+                              "found ") +
+                  nccl.GetErrorString(result) +
+                  "; NCCL_LOCAL_REGISTER=0 does without");
+    await(communicator);
+    // Null: NCCL has been told not to.
+    if (registration)
+      registrations.emplace_back(communicator, registration);
+  }
+}
+
+void NcclCommunicator::deregisterMemory() noexcept {
+  for (auto [communicator, registration] : registrations)
+    nccl.CommDeregister(communicator, registration);
 }
 
 /// Makes the communicator of a group. None is needed for a rank alone, or where
@@ -195,6 +235,7 @@ NcclCommunicator::~NcclCommunicator() {
     return;
   }
   // Nothing is under way: the job's last barrier has been passed.
+  deregisterMemory();
   for (ncclComm_t group : groups)
     if (group)
       nccl.CommDestroy(group);
@@ -337,10 +378,9 @@ void NcclCommunicator::permute(const Collective &call, int64_t t) {
 
 } // namespace
 
-std::unique_ptr<DeviceCommunicator>
-mt::runtime::cuda::makeNcclCommunicator(const Nccl &nccl, Streams &streams,
-                                        Communicator &backend, int64_t groups,
-                                        double timeoutSeconds) {
+std::unique_ptr<DeviceCommunicator> mt::runtime::cuda::makeNcclCommunicator(
+    const Nccl &nccl, Streams &streams, Communicator &backend, int64_t groups,
+    double timeoutSeconds, const DeviceMemory &memory) {
   return std::make_unique<NcclCommunicator>(nccl, streams, backend, groups,
-                                            timeoutSeconds);
+                                            timeoutSeconds, memory);
 }

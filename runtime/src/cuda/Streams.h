@@ -20,10 +20,11 @@
 
 namespace mt::runtime::cuda {
 
-/// A handle of the driver's, released with this.
-template <typename HandleT> class Owned {
+/// A handle of a library, the driver where nothing else is said, released with
+/// this.
+template <typename HandleT, typename ResultT = CUresult> class Owned {
 public:
-  using ReleaseFn = CUresult (*)(HandleT);
+  using ReleaseFn = ResultT (*)(HandleT);
 
   Owned() = default;
   Owned(HandleT handle, ReleaseFn release) : handle(handle), release(release) {}

@@ -52,6 +52,7 @@ enum CUstreamCaptureMode : unsigned {
 };
 
 constexpr unsigned CU_STREAM_NON_BLOCKING = 1;
+constexpr unsigned CU_EVENT_DEFAULT = 0;
 constexpr unsigned CU_EVENT_DISABLE_TIMING = 2;
 
 using CUdevice = int;

@@ -207,6 +207,8 @@ void mt_gemm_epilogue(mt_context *context, int32_t dtype, int64_t batch0,
 void mt_enter(mt_context *context, int64_t kernel) {
   if (context && context->kernels)
     context->kernels->enter(kernel);
+  if (context && context->queue)
+    guarded(context, [&] { context->queue->enter(kernel); });
 }
 
 void mt_gemm_f64(mt_context *context, int64_t batch0, int64_t batch1, int64_t m,

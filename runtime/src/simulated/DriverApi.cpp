@@ -132,8 +132,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes) {
 
 CUresult cuMemFree_v2(CUdeviceptr address) {
   return release([&](Simulator &sim, auto &) {
-    return sim.memory.free(uintptr_t(address)) ? CUDA_SUCCESS
-                                               : CUDA_ERROR_INVALID_VALUE;
+    return sim.freeMemory(address, /*isNccls=*/false);
   });
 }
 
@@ -231,8 +230,10 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   });
 }
 
-CUresult cuEventCreate(CUevent *event, unsigned) {
-  *event = reinterpret_cast<CUevent>(new Event);
+CUresult cuEventCreate(CUevent *event, unsigned flags) {
+  auto made = new Event;
+  made->isTimed = (flags & CU_EVENT_DISABLE_TIMING) == 0;
+  *event = reinterpret_cast<CUevent>(made);
   return CUDA_SUCCESS;
 }
 
@@ -262,6 +263,23 @@ CUresult cuEventQuery(CUevent event) {
     if (!last->isDone)
       return CUDA_ERROR_NOT_READY;
     sim.joinHost(last->clock);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end) {
+  return call([&](Simulator &, auto &) {
+    auto first = reinterpret_cast<Event *>(begin);
+    auto second = reinterpret_cast<Event *>(end);
+    if (!first->isTimed || !second->isTimed || !first->last || !second->last)
+      return CUDA_ERROR_INVALID_HANDLE;
+    if (first->last->capture || second->last->capture)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (!first->last->isDone || !second->last->isDone)
+      return CUDA_ERROR_NOT_READY;
+    *milliseconds = std::chrono::duration<float, std::milli>(
+                        second->last->time - first->last->time)
+                        .count();
     return CUDA_SUCCESS;
   });
 }

@@ -104,6 +104,8 @@ struct Allocation {
   uintptr_t begin;
   size_t bytes;
   int device;
+  /// Whether NCCL has allocated it, and is to free it.
+  bool isNccls = false;
   /// Counted from 0, in the order in which memory was asked for.
   size_t number;
   std::vector<std::vector<Segment>> pages;

@@ -10,6 +10,7 @@ using namespace mt::simulated;
 #define MT_NCCL_FUNCTION(result, name, symbol, parameters)                     \
   extern "C" result symbol parameters;
 #include "../cuda/Nccl.def"
+extern "C" CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes);
 
 namespace {
 
@@ -124,6 +125,27 @@ ncclResult_t awaitMembers(Simulator &sim, Simulator::Lock &lock,
   return sim.hasFailed() ? ncclUnhandledCudaError : ncclSuccess;
 }
 
+/// Where MT_SIMULATED_NCCL_REGISTERED is set, all that a communicator uses has
+/// to be registered with it.
+void checkRegistered(Simulator &sim, const ncclComm *communicator,
+                     const std::vector<Range> &ranges) {
+  const char *asked = getenv("MT_SIMULATED_NCCL_REGISTERED");
+  if (!asked || !*asked)
+    return;
+  for (const Range &range : ranges) {
+    bool isRegistered = false;
+    for (const auto &[handle, registration] : sim.registrations)
+      isRegistered |= registration.communicator == communicator &&
+                      range.begin >= registration.range.begin &&
+                      range.begin + range.bytes <=
+                          registration.range.begin + registration.range.bytes;
+    if (!isRegistered)
+      sim.fail("nccl: expected memory that is registered with the "
+               "communicator, found " +
+               std::to_string(range.bytes) + " bytes that are not");
+  }
+}
+
 void queue(Simulator &sim, OpenGroup &submitted) {
   auto work = std::make_shared<NcclWork>();
   work->world = submitted.communicator->world;
@@ -134,7 +156,20 @@ void queue(Simulator &sim, OpenGroup &submitted) {
   operation.name = "nccl " + describe(work->calls[0]);
   operation.nccl = work;
   findRanges(*work, operation.reads, operation.writes);
+  checkRegistered(sim, submitted.communicator, operation.reads);
+  checkRegistered(sim, submitted.communicator, operation.writes);
   sim.enqueue(streamOf(submitted.stream), std::move(operation));
+}
+
+/// How many the communicator had.
+size_t dropRegistrations(Simulator &sim, const ncclComm *communicator) {
+  size_t count = 0;
+  for (auto at = sim.registrations.begin(); at != sim.registrations.end();) {
+    bool isIts = at->second.communicator == communicator;
+    count += isIts;
+    at = isIts ? sim.registrations.erase(at) : std::next(at);
+  }
+  return count;
 }
 
 /// Whether a call of the communicator is not over; goes on with it.
@@ -260,7 +295,65 @@ ncclResult_t ncclCommSplit(ncclComm_t communicator, int color, int key,
   return ncclInProgress;
 }
 
+ncclResult_t ncclMemAlloc(void **memory, size_t bytes) {
+  CUdeviceptr address = 0;
+  if (cuMemAlloc_v2(&address, bytes) != CUDA_SUCCESS)
+    return ncclUnhandledCudaError;
+  Simulator &sim = simulator();
+  Simulator::Lock lock(sim.mutex);
+  sim.memory.find(uintptr_t(address), 0)->isNccls = true;
+  *memory = reinterpret_cast<void *>(uintptr_t(address));
+  return ncclSuccess;
+}
+
+ncclResult_t ncclMemFree(void *memory) {
+  Simulator &sim = simulator();
+  Simulator::Lock lock(sim.mutex);
+  return sim.freeMemory(CUdeviceptr(reinterpret_cast<uintptr_t>(memory)),
+                        /*isNccls=*/true) == CUDA_SUCCESS
+             ? ncclSuccess
+             : ncclInvalidArgument;
+}
+
+ncclResult_t ncclCommRegister(ncclComm_t communicator, void *memory,
+                              size_t bytes, void **registration) {
+  Simulator &sim = simulator();
+  Simulator::Lock lock(sim.mutex);
+  static uintptr_t count = 0;
+  Range range{reinterpret_cast<uintptr_t>(memory), bytes};
+  if (!isThere(sim, *communicator) || communicator->part || communicator->held)
+    return ncclInvalidUsage;
+  if (!sim.memory.find(range.begin, range.bytes))
+    sim.fail("nccl: expected memory to register, found " +
+             std::to_string(bytes) + " bytes outside of any allocation");
+  if (sim.hasFailed())
+    return ncclUnhandledCudaError;
+  sim.registrations[++count] = {communicator, range};
+  *registration = reinterpret_cast<void *>(count);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommDeregister(ncclComm_t communicator, void *registration) {
+  Simulator &sim = simulator();
+  Simulator::Lock lock(sim.mutex);
+  auto found =
+      sim.registrations.find(reinterpret_cast<uintptr_t>(registration));
+  if (found == sim.registrations.end() ||
+      found->second.communicator != communicator) {
+    sim.fail("nccl: expected a registration of this communicator, found one "
+             "of none, or that is over");
+    return ncclInvalidUsage;
+  }
+  sim.registrations.erase(found);
+  return ncclSuccess;
+}
+
 ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
+  Simulator &sim = simulator();
+  Simulator::Lock lock(sim.mutex);
+  if (dropRegistrations(sim, communicator) > 0)
+    sim.fail("nccl: expected ncclCommDeregister before ncclCommDestroy, found "
+             "memory registered");
   delete communicator;
   return ncclSuccess;
 }
@@ -272,6 +365,7 @@ ncclResult_t ncclCommAbort(ncclComm_t communicator) {
   Simulator::Lock lock(sim.mutex);
   if (communicator->world)
     communicator->world->isAborted = true;
+  dropRegistrations(sim, communicator);
   sim.changed.notify_all();
   delete communicator;
   return ncclSuccess;

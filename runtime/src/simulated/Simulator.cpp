@@ -45,6 +45,7 @@ void Simulator::initialize() {
   host = {};
   memory = {};
   streams.clear();
+  registrations.clear();
   orphans.clear();
 }
 
@@ -60,6 +61,22 @@ void Simulator::release(std::unique_ptr<Stream> stream) {
     streams.erase(stream.get());
   else
     orphans.push_back(std::move(stream));
+}
+
+CUresult Simulator::freeMemory(CUdeviceptr address, bool isNccls) {
+  Allocation *found = memory.find(uintptr_t(address), 0);
+  if (!found || found->begin != address)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (found->isNccls != isNccls)
+    fail(std::string("expected memory to be freed by ") +
+         (found->isNccls ? "ncclMemFree, found cuMemFree"
+                         : "cuMemFree, found ncclMemFree"));
+  for (const auto &[handle, registration] : registrations)
+    if (found->holds(registration.range.begin, registration.range.bytes))
+      fail("nccl: expected ncclCommDeregister before memory is freed, found "
+           "it registered");
+  memory.free(uintptr_t(address));
+  return CUDA_SUCCESS;
 }
 
 void Simulator::fail(const std::string &text) {
@@ -193,6 +210,7 @@ void Simulator::execute(Stream &stream) {
   } else if (operation.kind == Operation::Record) {
     stream.clock.join(operation.host);
     operation.recording->clock = stream.clock;
+    operation.recording->time = std::chrono::steady_clock::now();
     operation.recording->isDone = true;
   } else if (use(operation, stream)) {
     operation.run();

@@ -32,6 +32,7 @@
 #include "Kernels.h"
 #include "mt/device.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -50,6 +51,8 @@ struct NcclWork;
 /// One call of cuEventRecord.
 struct Recording {
   bool isDone = false;
+  /// By the device's clock, which is the host's.
+  std::chrono::steady_clock::time_point time;
   Clock clock;
   /// Null: not captured.
   Capture *capture = nullptr;
@@ -75,6 +78,7 @@ struct Stream {
 };
 
 struct Event {
+  bool isTimed = false;
   std::shared_ptr<Recording> last;
 };
 
@@ -100,6 +104,12 @@ struct Capture {
 struct GraphInstance {
   Graph graph;
   std::vector<std::unique_ptr<Stream>> lanes;
+};
+
+/// Memory that is known to a communicator of NCCL's.
+struct Registration {
+  const void *communicator;
+  Range range;
 };
 
 struct Module {
@@ -132,6 +142,8 @@ public:
   std::unique_ptr<Stream> makeStream();
   /// Nobody holds the stream any more: what is queued there still runs.
   void release(std::unique_ptr<Stream> stream);
+  /// Frees memory: of the driver's, or of NCCL's.
+  CUresult freeMemory(CUdeviceptr address, bool isNccls);
   void fail(const std::string &text);
   bool hasFailed() const { return !memory.problem.empty(); }
 
@@ -145,6 +157,8 @@ public:
   int64_t contexts = 0;
   std::mt19937_64 random;
   std::set<Stream *> streams;
+  /// By handle.
+  std::map<uintptr_t, Registration> registrations;
 
 private:
   void push(Stream &stream, Operation operation);

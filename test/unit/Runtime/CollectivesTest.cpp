@@ -12,6 +12,7 @@
 #include "CollectiveCall.h"
 #include "MemoryTransport.h"
 #include "Simulated.h"
+#include "SocketRanks.h"
 #include "comm/Calls.h"
 #include "comm/Guarded.h"
 #include "comm/Launch.h"
@@ -76,6 +77,13 @@ void runDevice(const Mesh &mesh, const std::vector<AxisList> &groups,
   runOnDevice(kind, mesh, groups, std::move(body));
 }
 
+bool isLaunched() { return findLaunchedRank("").has_value(); }
+
+Transport &joinedJob() {
+  LaunchedRank self = *findLaunchedRank("");
+  return joinJob(self, 60);
+}
+
 /// This process is one rank; the others run the same tests.
 void runMpi(const Mesh &mesh, const std::vector<AxisList> &groups,
             RankFn body) {
@@ -84,17 +92,25 @@ void runMpi(const Mesh &mesh, const std::vector<AxisList> &groups,
   runProcessRank(joinedJob(), communicator, body);
 }
 
+void runSockets(const Mesh &mesh, const std::vector<AxisList> &groups,
+                RankFn body) {
+  EXPECT_EQ(runOverSockets(mesh, groups, body), "");
+}
+
 /// Ranks as threads, the program of processes over queues (once with messages
-/// that hold a few elements), and, under mpirun, processes over MPI; and the
-/// same with started calls. Then memory of the simulated device.
+/// that hold a few elements) and over sockets, and, under mpirun, processes
+/// over MPI; and the same with started calls. Then memory of the simulated
+/// device.
 std::vector<Backend> backends() {
   if (isLaunched())
     return {{"mpi", runMpi}, startedOn({"mpi_started", runMpi})};
   return {{"local", runLocal},
           {"messages", runMessages<8 << 20>},
           {"messages_in_rounds", runMessages<1 << 9>},
+          {"sockets", runSockets},
           startedOn({"local_started", runLocal}),
           startedOn({"messages_started", runMessages<8 << 20>}),
+          startedOn({"sockets_started", runSockets}),
           {"nccl", runDevice<DeviceCollectives::Nccl>},
           {"nccl_started", runDevice<DeviceCollectives::NcclStarted>},
           {"staged", runDevice<DeviceCollectives::Staged>}};

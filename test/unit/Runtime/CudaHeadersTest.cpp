@@ -65,6 +65,9 @@ namespace mt::runtime::cuda {
 #define MT_NCCL_FUNCTION(result, name, symbol, parameters)                     \
   static_assert(isSame<result parameters, decltype(::symbol)>,                 \
                 "expected the header's " #symbol);
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 19, 0)
+#define MT_NCCL_OPTIONAL(result, name, symbol, parameters)
+#endif
 #include "cuda/Nccl.def"
 
 } // namespace mt::runtime::cuda
@@ -92,6 +95,7 @@ MT_SAME(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
 MT_SAME(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
 MT_SAME(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
 MT_SAME(CU_STREAM_NON_BLOCKING)
+MT_SAME(CU_EVENT_DEFAULT)
 MT_SAME(CU_EVENT_DISABLE_TIMING)
 MT_SAME(CUBLAS_STATUS_SUCCESS)
 MT_SAME(CUBLAS_STATUS_INVALID_VALUE)

@@ -32,6 +32,8 @@ protected:
   void run(const std::string &step) {
     options.step = MT_FAKE_STEPS "/" + step + ".so";
     runJob(options);
+    // What went wrong when all was released has nobody to throw it.
+    EXPECT_EQ(simulatedProblem(), "");
   }
   std::string messageOf(const std::string &step) {
     return errorOf([&] { run(step); });
@@ -194,6 +196,13 @@ TEST_F(DeviceTest, EndsWhereARankStaysAway) {
           "s, found it waiting: a rank may not have come to a collective");
 }
 
+// By every communicator that uses it.
+TEST_F(DeviceTest, RegistersItsMemoryWithNccl) {
+  environment.set("MT_SIMULATED_NCCL_REGISTERED", "1");
+  for (const char *step : {"device2", "device2-microbatches"})
+    EXPECT_EQ(messageOf(step), "");
+}
+
 TEST_F(DeviceTest, EndsWhereNcclFails) {
   environment.set("MT_SIMULATED_NCCL_ERROR", "1");
   expectContains(messageOf("device2"),
@@ -244,7 +253,7 @@ TEST_F(DeviceTest, FindsThreadsThatDoNotMeet) {
   expectContains(messageOf("device1-diverges"),
                  "sum_up: expected all threads of block 0 at one barrier, "
                  "found 63 there, 0 at a barrier of their warp, 0 at a "
-                 "shuffle, 1 at their end");
+                 "shuffle, 0 at a product, 1 at their end");
 }
 
 // Of the six waits of a step the last one, mt_wait, comes behind a collective

@@ -7,45 +7,16 @@
 
 #include "comm/Launch.h"
 
-#include "Support.h"
+#include "Shell.h"
 #include <nlohmann/json.hpp>
 
-#include <array>
 #include <chrono>
 #include <cstdio>
 #include <map>
 
-#include <sys/wait.h>
-
 using namespace mt::runtime;
 
 namespace {
-
-struct Outcome {
-  int code;
-  std::string said;
-};
-
-Outcome runShell(const std::string &command) {
-  Outcome outcome{-1, ""};
-  FILE *pipe = popen((command + " 2>&1 </dev/null").c_str(), "r");
-  if (!pipe)
-    return outcome;
-  std::array<char, 4096> text;
-  while (size_t size = fread(text.data(), 1, text.size(), pipe))
-    outcome.said.append(text.data(), size);
-  int status = pclose(pipe);
-  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-  return outcome;
-}
-
-size_t countOf(const std::string &text, const std::string &part) {
-  size_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos;
-       at = text.find(part, at + 1))
-    ++count;
-  return count;
-}
 
 class Launch : public testing::Test {
 protected:
@@ -54,7 +25,7 @@ protected:
       GTEST_SKIP() << "the runtime was built without MPI";
     if (runShell("command -v mpirun").code != 0)
       GTEST_SKIP() << "mpirun was not found";
-    if (isLaunched())
+    if (findLaunchedRank(""))
       GTEST_SKIP() << "runs under mpirun itself";
 #ifdef __SANITIZE_THREAD__
     GTEST_SKIP() << "MPI is not instrumented, and taken for racy";
@@ -70,17 +41,6 @@ protected:
   std::string job(const std::string &step, const std::string &options = "") {
     return MT_RUN " " MT_FAKE_STEPS "/" + step + ".so --data " + data + " " +
            options + " ";
-  }
-  /// Expects a command to end at once with one message.
-  void expectFailure(const std::string &command, const std::string &message) {
-    auto start = std::chrono::steady_clock::now();
-    Outcome outcome = runShell(command);
-    std::chrono::duration<double> seconds =
-        std::chrono::steady_clock::now() - start;
-    EXPECT_EQ(outcome.code, 1) << outcome.said;
-    EXPECT_LT(seconds.count(), 10);
-    expectContains(outcome.said, "mt-run: error: " + message);
-    EXPECT_EQ(countOf(outcome.said, "mt-run: error: "), 1u) << outcome.said;
   }
 
   TemporaryFolder folder;

@@ -67,7 +67,7 @@ TEST(Manifest, ReadsWhatADeviceRuns) {
   expectContains(messageWith("/device/functions/0/blocks", 0),
                  "m: device.functions[0].blocks: expected ");
   expectContains(messageWith("/device/functions/0/kernel", 3),
-                 "m: device.functions[0].kernel: expected an index below 0");
+                 "m: device.functions[0].kernel: expected an index below 2");
   expectContains(messageWith("/device/images/0/kind", "spirv"),
                  "m: device.images[0].kind: expected ptx, cubin or twin");
   value.erase("device");

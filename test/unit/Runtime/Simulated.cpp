@@ -69,6 +69,14 @@ private:
 
 } // namespace
 
+std::string mt::runtime::simulatedProblem() {
+  DynamicLibrary library("simulated", "MT_SIMULATED_ONLY", {MT_SIMULATED_CUDA});
+  auto say = reinterpret_cast<const char *(*)(ncclResult_t)>(
+      library.symbol("ncclGetErrorString"));
+  std::string text = say(ncclUnhandledCudaError);
+  return text.rfind("simulated device: ", 0) == 0 ? text : "";
+}
+
 void mt::runtime::runOnDevice(DeviceCollectives kind, const Mesh &mesh,
                               const std::vector<AxisList> &groups,
                               RankFn body) {

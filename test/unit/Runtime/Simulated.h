@@ -36,6 +36,10 @@ private:
   std::map<std::string, std::optional<std::string>> before;
 };
 
+/// What the simulated device has found, also where nobody has asked it since;
+/// empty: nothing.
+std::string simulatedProblem();
+
 /// How collectives of the simulated device's memory are done.
 enum class DeviceCollectives { Nccl, NcclStarted, Staged };
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <thread>
 
 using namespace mt::runtime;
 using namespace mt::runtime::cuda;
@@ -105,6 +106,35 @@ TEST_F(SimulatedDevice, NamesBothSidesOfARace) {
   expectContains(message, "memset on stream 0 writes");
   expectContains(message, "copy on stream 1 reads");
   expectContains(message, " byte 0 of allocation 0");
+}
+
+TEST_F(SimulatedDevice, MeasuresBetweenEvents) {
+  Program program;
+  const Driver &driver = program.driver;
+  CUstream stream = program.streams.compute();
+  CUevent first = nullptr, second = nullptr, never = nullptr;
+  for (CUevent *event : {&first, &second, &never})
+    MT_CHECK(driver, EventCreate, event, CU_EVENT_DEFAULT);
+  float milliseconds = -1;
+  auto elapsed = [&](CUevent begin, CUevent end) {
+    return driver.EventElapsedTime(&milliseconds, begin, end);
+  };
+  MT_CHECK(driver, EventRecord, first, stream);
+  MT_CHECK(driver, StreamSynchronize, stream);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  MT_CHECK(driver, EventRecord, second, stream);
+  MT_CHECK(driver, EventRecord, program.events[0].get(), stream);
+  MT_CHECK(driver, StreamSynchronize, stream);
+  EXPECT_EQ(elapsed(first, second), CUDA_SUCCESS);
+  EXPECT_GE(milliseconds, 5);
+  EXPECT_LT(milliseconds, 5000);
+  EXPECT_EQ(elapsed(second, first), CUDA_SUCCESS);
+  EXPECT_LE(milliseconds, -5);
+  // Neither without a time nor without a record.
+  EXPECT_EQ(elapsed(first, program.events[0].get()), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(elapsed(first, never), CUDA_ERROR_INVALID_HANDLE);
+  for (CUevent event : {first, second, never})
+    driver.EventDestroy(event);
 }
 
 TEST_F(SimulatedDevice, ReplaysGraphsInTheirOrder) {
