@@ -49,8 +49,10 @@ public:
       throw Error("cuda: expected a device, found none");
     libraries.driver.check(result, "DeviceGetCount");
     devices = count;
+    openAlgorithms();
     chooseCollectives();
   }
+  ~CudaDevices() override { libraries.algorithms->save(); }
 
   std::unique_ptr<RankDevice> makeRank(int64_t rank) override {
     return std::make_unique<CudaRank>(job, libraries, rank,
@@ -58,6 +60,17 @@ public:
   }
 
 private:
+  void openAlgorithms() {
+    const Driver &driver = libraries.driver;
+    CUdevice device = 0;
+    char name[256] = "";
+    MT_CHECK(driver, DeviceGet, &device, 0);
+    MT_CHECK(driver, DeviceGetName, name, int(sizeof name), device);
+    libraries.algorithms = std::make_unique<AlgorithmFile>(
+        job.options.step + ".cublaslt",
+        std::to_string(libraries.cublasLt.GetVersion()) + " " + name);
+  }
+
   /// The rank's number among those of this machine.
   int64_t placeHere(int64_t rank) const {
     if (!job.self)

@@ -59,7 +59,7 @@ CudaRank::CudaRank(const Job &job, const JobLibraries &libraries, int64_t rank,
   gemm.emplace(
       libraries.cublasLt, driver, streams.compute(),
       reinterpret_cast<void *>(memory.get() + CUdeviceptr(workspaceOffset)),
-      job.options.allowsTf32);
+      job.options.allowsTf32, libraries.algorithms.get());
   results = makePinned(driver, resultBytes);
   if (job.options.trace.empty())
     return;

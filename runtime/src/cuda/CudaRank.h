@@ -34,6 +34,7 @@ struct JobLibraries {
   Driver driver;
   CublasLt cublasLt;
   std::unique_ptr<Nccl> nccl;
+  std::unique_ptr<AlgorithmFile> algorithms;
 };
 
 /// A device's primary context, current on the thread that makes it.

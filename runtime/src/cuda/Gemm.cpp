@@ -65,9 +65,9 @@ struct Gemm::Plan {
 };
 
 Gemm::Gemm(const CublasLt &library, const Driver &driver, CUstream stream,
-           void *workspace, bool allowsTf32)
+           void *workspace, bool allowsTf32, AlgorithmFile *file)
     : library(library), driver(driver), stream(stream), workspace(workspace),
-      allowsTf32(allowsTf32) {
+      allowsTf32(allowsTf32), file(file) {
   MT_CHECK(library, Create, &handle);
 }
 
@@ -76,25 +76,12 @@ Gemm::~Gemm() {
   library.Destroy(handle);
 }
 
-std::array<int64_t, 18> Gemm::Shape::key() const {
-  return {dtype,
-          result,
-          hasBias,
-          batch,
-          m,
-          n,
-          k,
-          x.isTransposed,
-          x.leading,
-          x.batch,
-          y.isTransposed,
-          y.leading,
-          y.batch,
-          leading,
-          batchOfResult,
-          alignX,
-          alignY,
-          alignResult};
+ProductKey Gemm::Shape::key() const {
+  return {dtype,          result,    hasBias,    allowsTf32,
+          batch,          m,         n,          k,
+          x.isTransposed, x.leading, x.batch,    y.isTransposed,
+          y.leading,      y.batch,   leading,    batchOfResult,
+          alignX,         alignY,    alignResult};
 }
 
 void Gemm::multiply(const DeviceProduct &product) {
@@ -157,6 +144,7 @@ void Gemm::multiplyByColumns(const DeviceProduct &product) {
   Shape shape{product.dtype,
               product.result,
               product.bias != nullptr,
+              allowsTf32,
               product.batch1,
               product.m,
               product.n,
@@ -259,8 +247,23 @@ std::unique_ptr<Gemm::Plan> Gemm::makePlan(const Shape &shape) {
   return plan;
 }
 
-/// Asks the library for its best algorithm.
 void Gemm::choose(const Shape &shape, Plan &plan) {
+  ProductKey key = shape.key();
+  std::optional<ProductAlgorithm> kept;
+  if (file)
+    kept = file->find(key);
+  if (kept && kept->workspaceBytes <= size_t(workspaceBytes)) {
+    plan.chosen.algo = kept->algorithm;
+    plan.chosen.workspaceSize = kept->workspaceBytes;
+    return;
+  }
+  askLibrary(shape, plan);
+  if (file)
+    file->add(key, {plan.chosen.algo, plan.chosen.workspaceSize});
+}
+
+/// Asks the library for its best algorithm.
+void Gemm::askLibrary(const Shape &shape, Plan &plan) {
   cublasLtMatmulPreference_t preference = nullptr;
   MT_CHECK(library, MatmulPreferenceCreate, &preference);
   std::unique_ptr<cublasLtMatmulPreferenceOpaque_t,

@@ -11,9 +11,9 @@
 #define MT_RUNTIME_CUDA_GEMM_H
 
 #include "../ComputeQueue.h"
+#include "AlgorithmFile.h"
 #include "Streams.h"
 
-#include <array>
 #include <map>
 
 namespace mt::runtime::cuda {
@@ -25,8 +25,9 @@ public:
 
   /// `workspace` is of the stream's alone. `allowsTf32`: products of f32 may
   /// round their factors.
+  /// `file`: where algorithms are kept; null: nowhere.
   Gemm(const CublasLt &library, const Driver &driver, CUstream stream,
-       void *workspace, bool allowsTf32);
+       void *workspace, bool allowsTf32, AlgorithmFile *file = nullptr);
   ~Gemm();
   Gemm(const Gemm &) = delete;
   Gemm &operator=(const Gemm &) = delete;
@@ -42,14 +43,14 @@ private:
   /// One call of the library.
   struct Shape {
     mt_dtype dtype, result;
-    bool hasBias;
+    bool hasBias, allowsTf32;
     int64_t batch, m, n, k;
     Factor x, y;
     int64_t leading, batchOfResult;
     /// Of the pointers, in bytes.
     int64_t alignX, alignY, alignResult;
 
-    std::array<int64_t, 18> key() const;
+    ProductKey key() const;
   };
   struct Plan;
 
@@ -59,6 +60,7 @@ private:
   const Plan &plan(const Shape &shape);
   std::unique_ptr<Plan> makePlan(const Shape &shape);
   void choose(const Shape &shape, Plan &plan);
+  void askLibrary(const Shape &shape, Plan &plan);
 
   const CublasLt &library;
   const Driver &driver;
@@ -66,7 +68,8 @@ private:
   void *workspace;
   bool allowsTf32;
   cublasLtHandle_t handle = nullptr;
-  std::map<std::array<int64_t, 18>, std::unique_ptr<Plan>> plans;
+  AlgorithmFile *file;
+  std::map<ProductKey, std::unique_ptr<Plan>> plans;
 };
 
 } // namespace mt::runtime::cuda

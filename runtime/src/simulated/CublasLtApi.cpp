@@ -17,6 +17,9 @@ namespace {
 /// What the simulated algorithm says it needs.
 constexpr size_t workspaceNeed = 4096;
 
+/// What every algorithm holds, so that no other is taken.
+constexpr uint64_t algorithmMark = 0x6d7461;
+
 /// Multiplications for which a product takes no help.
 constexpr int64_t fewProducts = 100000;
 
@@ -230,6 +233,8 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
+size_t cublasLtGetVersion() { return 130000; }
+
 const char *cublasLtGetStatusString(cublasStatus_t status) {
   Simulator &sim = simulator();
   Simulator::Lock lock(sim.mutex);
@@ -348,6 +353,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
       n != layoutOf(d).columns)
     return CUBLAS_STATUS_INVALID_VALUE;
   results[0] = {};
+  results[0].algo.data[0] = algorithmMark;
   results[0].workspaceSize = workspaceNeed;
   *found = 1;
   return CUBLAS_STATUS_SUCCESS;
@@ -358,14 +364,16 @@ cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description,
                const void *alpha, const void *a, cublasLtMatrixLayout_t aLayout,
                const void *b, cublasLtMatrixLayout_t bLayout, const void *beta,
                const void *c, cublasLtMatrixLayout_t cLayout, void *d,
-               cublasLtMatrixLayout_t dLayout, const cublasLtMatmulAlgo_t *,
-               void *workspace, size_t workspaceBytes, CUstream stream) {
+               cublasLtMatrixLayout_t dLayout,
+               const cublasLtMatmulAlgo_t *algorithm, void *workspace,
+               size_t workspaceBytes, CUstream stream) {
   Simulator &sim = simulator();
   Simulator::Lock lock(sim.mutex);
   if (sim.hasFailed() || workspaceBytes < workspaceNeed)
     return CUBLAS_STATUS_EXECUTION_FAILED;
   const Description &operations = descriptionOf(description);
-  if (operations.hasBias() && !operations.bias)
+  if (algorithm->data[0] != algorithmMark ||
+      (operations.hasBias() && !operations.bias))
     return CUBLAS_STATUS_INVALID_VALUE;
   Product product{operations,
                   scalar(alpha, operations.scale),

@@ -82,6 +82,11 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal) {
   });
 }
 
+CUresult cuDeviceGetName(char *name, int length, CUdevice) {
+  std::snprintf(name, size_t(length), "simulated device");
+  return CUDA_SUCCESS;
+}
+
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute, CUdevice) {
   // A compute capability of 0.0: what tells simulated devices from others.
   *value = 0;

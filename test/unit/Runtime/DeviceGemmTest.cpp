@@ -7,6 +7,7 @@
 
 #include "Elements.h"
 #include "Simulated.h"
+#include "Support.h"
 #include "cuda/CudaRank.h"
 
 #include <gtest/gtest.h>
@@ -183,6 +184,43 @@ TEST_P(DeviceGemm, AddsInItsEpilogue) {
         checkEpilogue(shape, /*hasAddend=*/true, isInPlace, hasBias);
         checkEpilogue(shape, /*hasAddend=*/false, false, hasBias);
       }
+}
+
+/// A library that has no algorithm for anything.
+cublasStatus_t chooseNothing(cublasLtHandle_t, cublasLtMatmulDesc_t,
+                             cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                             cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                             cublasLtMatmulPreference_t, int,
+                             cublasLtMatmulHeuristicResult_t *, int *found) {
+  *found = 0;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+// A later job asks for no algorithm that an earlier one was given; one of
+// another library, or with a file that is none, asks again.
+TEST_P(DeviceGemm, KeepsAlgorithms) {
+  TemporaryFolder folder;
+  std::string path = folder.path("step.so.cublaslt");
+  auto run = [&](const std::string &maker) {
+    AlgorithmFile file(path, maker);
+    gemm.emplace(*library, *driver, streams->compute(),
+                 reinterpret_cast<void *>(workspace.get()), false, &file);
+    check({1, 2, 4, 6, 3}, Order::Rows, Order::Rows, Order::Rows, false, false);
+    file.save();
+  };
+  run("1 a device");
+  EXPECT_EQ(folder.files(), 1u);
+  library->MatmulAlgoGetHeuristic = chooseNothing;
+  run("1 a device");
+  EXPECT_THROW(run("2 a device"), Error);
+  std::string kept = folder.read("step.so.cublaslt");
+  EXPECT_EQ(kept.substr(0, 25), "mt-products 1\n1 a device\n");
+  for (const std::string &other :
+       {std::string("rubbish"), kept.substr(0, kept.size() - 5),
+        kept + "1 2\n"}) {
+    folder.write("step.so.cublaslt", other);
+    EXPECT_THROW(run("1 a device"), Error) << other;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DeviceGemm,
