@@ -35,10 +35,13 @@ struct Kernel {
         flops(object.getInteger("flops").value_or(0)),
         bytes(object.getInteger("bytes").value_or(0)),
         executions(object.getInteger("executions").value_or(0)) {
-    if (const json::Array *ops = object.getArray("ops"))
-      for (const json::Value &op : *ops)
-        isProduct |= op.getAsString().value_or("").starts_with("mt.linear") ||
-                     op.getAsString().value_or("").starts_with("mt.attention");
+    const json::Array *ops = object.getArray("ops");
+    isProduct = ops && llvm::any_of(*ops, [](const json::Value &op) {
+                  StringRef name = op.getAsString().value_or("");
+                  return name.starts_with("mt.linear") ||
+                         name == "mt.add_product" ||
+                         name.starts_with("mt.attention");
+                });
   }
 
   /// Of all launches of a step.

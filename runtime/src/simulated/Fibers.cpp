@@ -2,8 +2,9 @@
 
 #include "Fibers.h"
 
+#include "TensorCores.h"
+
 #include <algorithm>
-#include <cstring>
 #include <new>
 #include <utility>
 #include <vector>
@@ -46,12 +47,6 @@ using Context = ucontext_t;
 #endif
 
 struct Thread;
-
-/// A thread's part of a product of tensor cores.
-struct Fragments {
-  const uint32_t *a, *b;
-  float *sums;
-};
 
 struct Warp {
   /// What its threads bring to a shuffle, and to the one before: some have not
@@ -258,47 +253,6 @@ private:
   char *memory;
   size_t marked = 0;
 };
-
-} // namespace
-
-//===----------------------------------------------------------------------===//
-// Tensor cores
-//===----------------------------------------------------------------------===//
-
-namespace {
-
-/// The lower or the upper of a pair of bf16.
-float factorOf(uint32_t pair, size_t half) {
-  uint32_t bits = half == 0 ? pair << 16 : pair & 0xffff0000u;
-  float factor;
-  std::memcpy(&factor, &bits, sizeof factor);
-  return factor;
-}
-
-/// mma.m16n8k16 of all threads of a warp.
-void multiplyFragments(const Fragments *fragments) {
-  float a[16][16], b[16][8];
-  for (size_t lane = 0; lane < MT_WARP_SIZE; ++lane) {
-    size_t group = lane / 4, first = 2 * (lane % 4);
-    for (size_t half : {0, 1})
-      for (size_t word = 0; word < 4; ++word)
-        a[group + 8 * (word % 2)][first + 8 * (word / 2) + half] =
-            factorOf(fragments[lane].a[word], half);
-    for (size_t half : {0, 1})
-      for (size_t word = 0; word < 2; ++word)
-        b[first + 8 * word + half][group] =
-            factorOf(fragments[lane].b[word], half);
-  }
-  for (size_t lane = 0; lane < MT_WARP_SIZE; ++lane)
-    for (size_t number = 0; number < 4; ++number) {
-      size_t row = lane / 4 + 8 * (number / 2);
-      size_t column = 2 * (lane % 4) + number % 2;
-      float sum = 0;
-      for (size_t k = 0; k < 16; ++k)
-        sum += a[row][k] * b[k][column];
-      fragments[lane].sums[number] += sum;
-    }
-}
 
 } // namespace
 
