@@ -208,7 +208,9 @@ CUresult cuMemsetD8Async(CUdeviceptr target, unsigned char value, size_t bytes,
 
 CUresult cuStreamCreate(CUstream *stream, unsigned) {
   return call([&](Simulator &sim, auto &) {
-    *stream = reinterpret_cast<CUstream>(sim.makeStream().release());
+    std::unique_ptr<Stream> made = sim.makeStream();
+    made->device = currentDevice;
+    *stream = reinterpret_cast<CUstream>(made.release());
     return CUDA_SUCCESS;
   });
 }

@@ -126,7 +126,8 @@ CUresult Simulator::wait(Stream &stream, const Event &event) {
   Capture *capture = event.last->capture;
   if (stream.capture && stream.capture != capture)
     return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
-  bool isDropped = waitCount++ == droppedWait;
+  // Of one device: those of several come in any order.
+  bool isDropped = stream.device == 0 && waitCount++ == droppedWait;
   if (capture && !stream.capture) {
     // The wait brings the stream into the graph.
     stream.capture = capture;
