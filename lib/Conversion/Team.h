@@ -50,9 +50,10 @@ public:
   /// The partial results of `group` neighbouring threads, a power of two up to
   /// a warp or the whole team, as one, in each of them, in an order that does
   /// not change. All threads of the team call it.
-  llvm::SmallVector<mlir::Value>
-  combine(mlir::ImplicitLocOpBuilder &b, llvm::ArrayRef<mlir::Value> partials,
-          llvm::ArrayRef<Combiner> combiners, int64_t group);
+  llvm::SmallVector<mlir::Value> combine(mlir::ImplicitLocOpBuilder &b,
+                                         llvm::ArrayRef<mlir::Value> partials,
+                                         llvm::ArrayRef<Combiner> combiners,
+                                         int64_t group);
 
   /// Whether threads may still read what they exchanged.
   bool isExchangeInUse = false;

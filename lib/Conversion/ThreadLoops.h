@@ -52,8 +52,8 @@ struct PointRange {
 };
 
 /// Emits `op` on the values that `mapping` gives for its operands and for what
-/// its body uses. Without a range: all points. `starts`: what sums of rows start
-/// from, one an output; none: what the outputs hold.
+/// its body uses. Without a range: all points. `starts`: what sums of rows
+/// start from, one an output; none: what the outputs hold.
 void buildThreadLoops(mlir::ImplicitLocOpBuilder &b, mlir::linalg::LinalgOp op,
                       const ThreadPlan &plan, Team &team,
                       mlir::IRMapping &mapping,

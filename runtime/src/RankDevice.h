@@ -1,13 +1,12 @@
 //===- RankDevice.h - where one rank's step runs ----------------*- C++ -*-===//
 //
-//                       host step                 step for a device
-//   host(b)             the buffer itself         a mirror of it
-//   upload()            nothing to do             mirror ──▶ device
-//   write(b, fill)      fills the buffer          pinned memory ──▶ device
-//   run(entry)          calls it                  calls it, or replays its
-//   graph finish(b...)        nothing to do             waits; device ──▶
-//   mirror download(b)         nothing to do             waits; device ──▶
-//   mirror
+//                 host step              step for a device
+//   host(b)       the buffer itself      a mirror of it
+//   upload()      nothing to do          mirror to device
+//   write(b, f)   fills the buffer       pinned memory to device
+//   run(entry)    calls it               calls it, or replays its graph
+//   finish(b...)  nothing to do          waits; device to mirror
+//   download(b)   nothing to do          waits; device to mirror
 //
 // RankProgram is written against this, and knows of no device.
 //

@@ -20,8 +20,7 @@
 //   MT_SIMULATED_SEED        of the order (0)
 //   MT_SIMULATED_THREADS     of the host (one a processor, 8 at most)
 //   MT_SIMULATED_SHARED      0: not to look for races in shared memory
-//   MT_SIMULATED_DROP_WAIT   this wait of the first device for an event, counted
-//                            from 0, is none
+//   MT_SIMULATED_DROP_WAIT   this wait of the first device, from 0, is none
 //
 //===----------------------------------------------------------------------===//
 

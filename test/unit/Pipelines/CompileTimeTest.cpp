@@ -73,8 +73,9 @@ TEST_F(CompileTime, ShardedStateOfGpt3) {
     best = std::min(best, double(std::clock() - start) / CLOCKS_PER_SEC);
   }
   ASSERT_TRUE(report.memory);
-  std::printf("sharded state: %.3f s, peak %.1f GB, %.0f GB sent a step\n", best,
-              report.memory->peakBytes / 1e9, report.total.ringBytes / 1e9);
+  std::printf("sharded state: %.3f s, peak %.1f GB, %.0f GB sent a step\n",
+              best, report.memory->peakBytes / 1e9,
+              report.total.ringBytes / 1e9);
   EXPECT_LT(best, 3);
   // State of 175 billion f32 parameters over 512 ranks: 16 bytes each.
   EXPECT_GT(report.memory->peakBytes, int64_t(175e9) * 16 / 512);
