@@ -49,14 +49,11 @@ private:
 
 /// The address of an operand's first element inside the loops around the call.
 Value CallBuilder::getOperandPointer(unsigned operand, ValueRange indices) {
-  Value position;
-  for (auto [loop, index] : llvm::zip_equal(call.outer, indices)) {
-    Value stride = arith::ConstantIndexOp::create(b, loop.strides[operand]);
-    Value step = arith::MulIOp::create(b, index, stride);
-    position =
-        position ? arith::AddIOp::create(b, position, step).getResult() : step;
-  }
-  return getPointer(b, op->getOperand(operand), position);
+  SmallVector<int64_t> strides =
+      llvm::map_to_vector(call.outer, [&](const ContractionLoop &loop) {
+        return loop.strides[operand];
+      });
+  return getPointer(b, op->getOperand(operand), indices, strides);
 }
 
 /// Whether the call adds: to what was there, or in a later turn of a loop that

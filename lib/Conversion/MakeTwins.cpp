@@ -133,18 +133,11 @@ void TwinBuilder::announceAccess(Operation *op) {
     return;
   b.setInsertionPoint(op);
   auto memoryType = cast<MemRefType>(memory.getType());
-  Value position;
   auto [strides, offset] = memoryType.getStridesAndOffset();
-  for (auto [index, stride] : llvm::zip_equal(indices, strides)) {
-    Value size = arith::ConstantIndexOp::create(b, stride);
-    Value step = arith::MulIOp::create(b, index, size);
-    position =
-        position ? arith::AddIOp::create(b, position, step).getResult() : step;
-  }
   int64_t elementBytes = getElementBytes(memoryType);
   int64_t count =
       isa<VectorType>(type) ? cast<VectorType>(type).getNumElements() : 1;
-  Value address = getPointer(b, memory, position);
+  Value address = getPointer(b, memory, indices, strides);
   SmallVector<Value> arguments{
       address,
       arith::ConstantIntOp::create(b, b.getI64Type(), count * elementBytes),

@@ -8,11 +8,15 @@
 
 using namespace mlir;
 
-Value mt::getPointer(ImplicitLocOpBuilder &b, Value memref, Value position) {
+Value mt::getPointer(ImplicitLocOpBuilder &b, Value memref, ValueRange indices,
+                     ArrayRef<int64_t> strides) {
   auto metadata = memref::ExtractStridedMetadataOp::create(b, memref);
   Value offset = metadata.getOffset();
-  if (position)
-    offset = arith::AddIOp::create(b, offset, position);
+  for (auto [index, stride] : llvm::zip_equal(indices, strides)) {
+    Value size = arith::ConstantIndexOp::create(b, stride);
+    offset =
+        arith::AddIOp::create(b, offset, arith::MulIOp::create(b, index, size));
+  }
   Value address = memref::ExtractAlignedPointerAsIndexOp::create(b, memref);
   address = arith::IndexCastOp::create(b, b.getI64Type(), address);
   auto pointerType = LLVM::LLVMPointerType::get(b.getContext());

@@ -7,10 +7,11 @@
 
 namespace mt {
 
-/// The address, as an LLVM pointer, of the element `position` elements behind
-/// the first of a memref; null: of the first.
+/// The address, as an LLVM pointer, of the element of a memref that lies
+/// `indices` times `strides` behind the first.
 mlir::Value getPointer(mlir::ImplicitLocOpBuilder &b, mlir::Value memref,
-                       mlir::Value position = {});
+                       mlir::ValueRange indices = {},
+                       llvm::ArrayRef<int64_t> strides = {});
 
 } // namespace mt
 

@@ -24,8 +24,7 @@ public:
   static constexpr int64_t workspaceBytes = int64_t(32) << 20;
 
   /// `workspace` is of the stream's alone. `allowsTf32`: products of f32 may
-  /// round their factors.
-  /// `file`: where algorithms are kept; null: nowhere.
+  /// round their factors. `file`: where algorithms are kept; null: nowhere.
   Gemm(const CublasLt &library, const Driver &driver, CUstream stream,
        void *workspace, bool allowsTf32, AlgorithmFile *file = nullptr);
   ~Gemm();
