@@ -2,7 +2,7 @@
 //
 //   scheduled ──as for the host──▶ kernels on memory
 //                                   │ epilogues, rows, scratch, gemm
-//                                   │ map-to-grids
+//                                   │ map-to-grids, call-attention
 //          kernels: launches, calls ┴ gpu.module: functions
 //                   │                  │ device-math ──make-twins──▶ twins
 //                   │                  │ loops, NVVM                  │
@@ -82,6 +82,7 @@ void mt::buildCudaPipeline(OpPassManager &manager,
   products.outermost = true;
   manager.addPass(createContractionsToRuntime(products));
   manager.addPass(createMapToGrids());
+  manager.addPass(createCallAttention());
   manager.nest<gpu::GPUModuleOp>().addPass(createExpandDeviceMath());
   // Of the same loops, before they become the device's own.
   if (options.twins)

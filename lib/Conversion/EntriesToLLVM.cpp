@@ -288,7 +288,9 @@ struct EntriesToLLVM : mt::impl::EntriesToLLVMBase<EntriesToLLVM> {
       getOperation()->removeAttr(name);
     for (auto function : getOperation().getOps<LLVM::LLVMFuncOp>()) {
       for (StringRef name : {host::attr::kernel, host::attr::scratchBytes,
-                             host::attr::flops, host::attr::bytes})
+                             host::attr::flops, host::attr::bytes,
+                             host::attr::attention,
+                             host::attr::attentionTensors})
         function->removeAttr(name);
     }
   }

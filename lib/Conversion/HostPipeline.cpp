@@ -85,6 +85,8 @@ void mt::registerConversionDialects(DialectRegistry &registry) {
 
 void mt::addKernels(OpPassManager &manager, const ToLinalgOptions &options) {
   manager.addPass(createOutlineKernels());
+  if (options.onDevice)
+    manager.addPass(createOfferAttention());
   manager.addNestedPass<func::FuncOp>(createToLinalg(options));
   manager.addNestedPass<func::FuncOp>(createFuseElementwise({options.onDevice}));
   // Whether a result can be written over an operand shows in indexing maps.

@@ -105,6 +105,12 @@ static json::Value toJson(Attribute attribute) {
           object[entry.getName().getValue()] = toJson(entry.getValue());
         return json::Value(std::move(object));
       })
+      .Case([](DenseI64ArrayAttr numbers) {
+        return json::Value(Array(numbers.asArrayRef()));
+      })
+      .Case([](ArrayAttr list) {
+        return json::Value(Array(llvm::map_range(list, toJson)));
+      })
       .Default([](Attribute) { return json::Value(nullptr); });
 }
 
@@ -361,9 +367,14 @@ Object ManifestBuilder::describeDevice(gpu::GPUModuleOp device) {
     code.push_back(Object{
         {"kind", parts[0]}, {"architecture", parts[1]}, {"symbol", parts[2]}});
   }
+  Array attentions;
+  for (auto kernel : module.getOps<func::FuncOp>())
+    if (Attribute attention = kernel->getAttr(host::attr::attention))
+      attentions.push_back(toJson(attention));
   return Object{
       {"scratch_bytes", getNumber(device, host::attr::deviceScratchBytes)},
       {"functions", std::move(functions)},
+      {"attentions", std::move(attentions)},
       {"images", std::move(code)}};
 }
 

@@ -25,6 +25,9 @@ inline constexpr llvm::StringLiteral kernel = "mt_host.kernel";
 inline constexpr llvm::StringLiteral scratchBytes = "mt_host.scratch_bytes";
 inline constexpr llvm::StringLiteral flops = "mt_host.flops";
 inline constexpr llvm::StringLiteral bytes = "mt_host.bytes";
+inline constexpr llvm::StringLiteral attention = "mt_host.attention";
+inline constexpr llvm::StringLiteral attentionTensors =
+    "mt_host.attention_tensors";
 inline constexpr llvm::StringLiteral blocks = "mt_host.blocks";
 inline constexpr llvm::StringLiteral threads = "mt_host.threads";
 inline constexpr llvm::StringLiteral sharedBytes = "mt_host.shared_bytes";

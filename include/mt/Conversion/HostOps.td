@@ -31,6 +31,11 @@ def MtHost_Dialect : Dialect {
       that takes over an input is that input) and, if it needs any, one memref
       of scratch bytes
     * `mt_host.scratch_bytes`: how many
+    * `mt_host.attention`: the sizes of the attention that it is, as the
+      manifest has them (docs/manifest.md), where a library may do it instead;
+      `mt_host.attention_tensors`: of each tensor, in the order of the
+      manifest's strides, the number of the argument that it lies in, and the
+      element at which it starts
 
     `mt-parallelize-kernels` cuts parts out of kernels, which are kernels too:
     their arguments are what they use and a range of iterations.

@@ -42,6 +42,26 @@ def OutlineKernels : Pass<"mt-outline-kernels", "::mlir::ModuleOp"> {
     "::mlir::memref::MemRefDialect", "::mlir::arith::ArithDialect"];
 }
 
+def OfferAttention : Pass<"mt-offer-attention", "::mlir::ModuleOp"> {
+  let summary = "mark kernels of attention that a library may do";
+  let description = [{
+    Requires: kernels of `mt-outline-kernels`; for a device. Ensures: a kernel
+    whose only computation is attention of bf16, or its gradient, says its sizes
+    and where its tensors lie (`mt_host.attention`, HostOps.td).
+
+    Not where keys are masked, weights are dropped, a result takes over an
+    operand, or, with `causal`, queries and keys have other positions than
+    those of one `mt.positions`: a library counts queries and keys from 0.
+
+    ```mlir
+    func.func private @k_attention_2x32x4x8xbf16(%context: !llvm.ptr, ...) attributes {
+        mt_host.attention = {batch = 2, queries = 32, ..., strides = [array<i64: 1024, 32, 8>, ...]},
+        mt_host.attention_tensors = array<i64: 1, 0, 2, 0, 3, 0, 6, 0, 7, 0>, ...}
+    ```
+  }];
+  let dependentDialects = ["::mt::host::MtHostDialect"];
+}
+
 def ToLinalg : Pass<"mt-to-linalg", "::mlir::func::FuncOp"> {
   let summary = "expand the op of a kernel into linalg on tensors";
   let description = [{
@@ -321,6 +341,30 @@ def MapToGrids : Pass<"mt-map-to-grids", "::mlir::ModuleOp"> {
     "::mlir::linalg::LinalgDialect", "::mlir::memref::MemRefDialect",
     "::mlir::NVVM::NVVMDialect", "::mlir::scf::SCFDialect",
     "::mlir::vector::VectorDialect"];
+}
+
+def CallAttention : Pass<"mt-call-attention", "::mlir::ModuleOp"> {
+  let summary = "ask a library for attention before the kernel does it";
+  let description = [{
+    Requires: kernels of `mt-map-to-grids`, some of them marked by
+    `mt-offer-attention`.
+
+    ```mlir
+    // before
+    mt_host.grid %context, @device::@k_attention_grid(...)
+    // after
+    %done = call @mt_attention(%context, %number, %addresses)
+    cond_br %done, ^end, ^own
+    ^own:
+    mt_host.grid %context, @device::@k_attention_grid(...)
+    ```
+
+    Fails when a kernel does not take the context of its rank first.
+  }];
+  let dependentDialects = [
+    "::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect",
+    "::mlir::cf::ControlFlowDialect", "::mlir::func::FuncDialect",
+    "::mlir::memref::MemRefDialect"];
 }
 
 def ExpandDeviceMath
