@@ -287,10 +287,10 @@ struct EntriesToLLVM : mt::impl::EntriesToLLVMBase<EntriesToLLVM> {
     for (StringRef name : {"mt.mesh", "mt.model"})
       getOperation()->removeAttr(name);
     for (auto function : getOperation().getOps<LLVM::LLVMFuncOp>()) {
-      for (StringRef name : {host::attr::kernel, host::attr::scratchBytes,
-                             host::attr::flops, host::attr::bytes,
-                             host::attr::attention,
-                             host::attr::attentionTensors})
+      for (StringRef name :
+           {host::attr::kernel, host::attr::scratchBytes, host::attr::flops,
+            host::attr::bytes, host::attr::attention,
+            host::attr::attentionTensors})
         function->removeAttr(name);
     }
   }

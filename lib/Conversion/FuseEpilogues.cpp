@@ -31,6 +31,8 @@ namespace {
 struct Epilogue {
   linalg::GenericOp product, last;
   linalg::FillOp fill;
+  /// GELU of the result; null where it is not asked for.
+  linalg::GenericOp gelu;
   /// Null where nothing is added.
   Value addend, bias;
   ContractionCall call;
@@ -139,6 +141,32 @@ static bool chooseCallOf(Epilogue &epilogue) {
   return n.strides[2] == 1 && n.size == columns;
 }
 
+/// The op behind the last that is GELU of what that writes, for the caller, in
+/// memory that lies alike and that nothing of the call is read from.
+static linalg::GenericOp findGelu(const Epilogue &epilogue) {
+  linalg::GenericOp last = epilogue.last, product = epilogue.product;
+  auto gelu = dyn_cast_or_null<linalg::GenericOp>(last->getNextNode());
+  Value output = last.getDpsInits()[0];
+  if (!gelu || !gelu->hasAttr(host::attr::geluTanh) ||
+      gelu.getDpsInputs() != SmallVector<Value>{output} ||
+      gelu.getNumReductionLoops() != 0 ||
+      !llvm::all_of(gelu.getIndexingMapsArray(),
+                    [](AffineMap map) { return map.isIdentity(); }))
+    return {};
+  Value result = gelu.getDpsInits()[0];
+  auto type = cast<MemRefType>(result.getType());
+  bool liesAlike = type == output.getType() && type.getLayout().isIdentity() &&
+                   type.getShape().back() % 8 == 0;
+  auto isResult = [&](Value memory) {
+    return getWholeMemory(memory) == getWholeMemory(result);
+  };
+  return liesAlike && isOfCaller(result) && !isResult(output) &&
+                 llvm::none_of(product.getDpsInputs(), isResult) &&
+                 llvm::none_of(last.getDpsInputs(), isResult)
+             ? gelu
+             : linalg::GenericOp();
+}
+
 static std::optional<Epilogue> findEpilogue(linalg::GenericOp last) {
   SmallVector<BlockArgument> summands;
   Value rounded = findRounded(last);
@@ -168,6 +196,7 @@ static std::optional<Epilogue> findEpilogue(linalg::GenericOp last) {
           getWholeMemory(output)) ||
       !chooseCallOf(epilogue))
     return std::nullopt;
+  epilogue.gelu = findGelu(epilogue);
   return epilogue;
 }
 
@@ -197,12 +226,16 @@ static LogicalResult replace(Epilogue &epilogue) {
   arguments.pop_back();
   arguments.push_back(pointer(epilogue.addend));
   arguments.push_back(pointer(epilogue.bias));
+  arguments.push_back(
+      pointer(epilogue.gelu ? epilogue.gelu.getDpsInits()[0] : Value()));
   func::CallOp::create(
       b,
       declareRuntimeAsFunc(epilogue.last->getParentOfType<ModuleOp>(),
                            "mt_gemm_epilogue"),
       arguments);
   Operation *sums = epilogue.product.getDpsInits()[0].getDefiningOp();
+  if (epilogue.gelu)
+    epilogue.gelu.erase();
   epilogue.last.erase();
   epilogue.product.erase();
   epilogue.fill.erase();
@@ -220,10 +253,17 @@ struct FuseEpilogues : mt::impl::FuseEpiloguesBase<FuseEpilogues> {
         continue;
       SmallVector<linalg::GenericOp> ops(
           function.front().getOps<linalg::GenericOp>());
-      for (linalg::GenericOp op : ops)
-        if (std::optional<Epilogue> epilogue = findEpilogue(op))
-          if (failed(replace(*epilogue)))
-            return signalPassFailure();
+      DenseSet<Operation *> fused;
+      for (linalg::GenericOp op : ops) {
+        std::optional<Epilogue> epilogue;
+        if (!fused.contains(op))
+          epilogue = findEpilogue(op);
+        if (!epilogue)
+          continue;
+        fused.insert(epilogue->gelu);
+        if (failed(replace(*epilogue)))
+          return signalPassFailure();
+      }
     }
   }
 };

@@ -1,6 +1,7 @@
 //===- LowerElementwise.cpp - elementwise ops as linalg -------------------===//
 
 #include "Lowerings.h"
+#include "mt/Conversion/HostOps.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -116,8 +117,12 @@ static Scalar geluDerivative(const Scalar &x, GeluKind kind) {
 }
 
 static Results lowerGelu(GeluOp op, ImplicitLocOpBuilder &b) {
-  return lowerPointwise(
+  Results results = lowerPointwise(
       op, b, [&](ScalarArgs in) { return gelu(in[0], op.getKind()); });
+  // What an epilogue computes is known by its name.
+  if (op.getKind() == GeluKind::Tanh)
+    results[0].getDefiningOp()->setAttr(host::attr::geluTanh, b.getUnitAttr());
+  return results;
 }
 
 static Results lowerGeluGrad(GeluGradOp op, ImplicitLocOpBuilder &b) {

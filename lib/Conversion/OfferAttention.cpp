@@ -80,8 +80,8 @@ static std::optional<PlacedTensor> findOutput(Value value) {
     return std::nullopt;
   if (auto whole = dyn_cast<ConcatOp>(*value.user_begin())) {
     int64_t dim = whole.getDim(), before = 0;
-    for (Value part : whole.getParts().take_front(
-             value.use_begin()->getOperandNumber()))
+    for (Value part :
+         whole.getParts().take_front(value.use_begin()->getOperandNumber()))
       before += cast<RankedTensorType>(part.getType()).getDimSize(dim);
     value = whole.getResult();
     auto type = cast<RankedTensorType>(value.getType());
@@ -89,8 +89,8 @@ static std::optional<PlacedTensor> findOutput(Value value) {
     if (!value.hasOneUse())
       return std::nullopt;
   }
-  auto write = dyn_cast<bufferization::MaterializeInDestinationOp>(
-      *value.user_begin());
+  auto write =
+      dyn_cast<bufferization::MaterializeInDestinationOp>(*value.user_begin());
   if (!write || write.getSource() != value)
     return std::nullopt;
   return place(write.getDest(), cast<ShapedType>(value.getType()), offset);
@@ -228,8 +228,7 @@ static void annotate(func::FuncOp kernel, Operation *attention,
   attributes.set("strides", b.getArrayAttr(strides));
   kernel->setAttr(host::attr::attention,
                   attributes.getDictionary(b.getContext()));
-  kernel->setAttr(host::attr::attentionTensors,
-                  b.getDenseI64ArrayAttr(places));
+  kernel->setAttr(host::attr::attentionTensors, b.getDenseI64ArrayAttr(places));
 }
 
 namespace {

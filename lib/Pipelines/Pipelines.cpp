@@ -96,6 +96,8 @@ void mt::buildSchedulePipeline(OpPassManager &pm,
   // Before memory is planned, because what is added to a product inside it needs
   // no memory.
   pm.addPass(createAccumulateProducts());
+  if (options.activationsInProducts)
+    pm.addPass(createJoinActivations());
   pm.addPass(createJoinProducts());
   pm.addPass(createJoinUpdates());
   // What lies between the ops of one kernel needs no memory either.

@@ -3,6 +3,7 @@ mt_library(MtKernels
   AccumulateProducts.cpp
   FormKernels.cpp
   InlineSlices.cpp
+  JoinActivations.cpp
   JoinProducts.cpp
   JoinUpdates.cpp
   JoinedKernel.cpp

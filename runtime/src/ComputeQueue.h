@@ -14,7 +14,8 @@ struct DeviceMatrix {
   int64_t batch0, batch1, row, column;
 };
 
-/// C (+)= A B, as abi.def describes mt_gemm, or C = A B + addend + bias.
+/// C (+)= A B, as abi.def describes mt_gemm, or C = A B + addend + bias, and
+/// GELU of it.
 struct DeviceProduct {
   /// Of the factors.
   mt_dtype dtype;
@@ -25,6 +26,8 @@ struct DeviceProduct {
   mt_dtype result;
   /// With the strides of C, and one number a column; null: none.
   const void *addend = nullptr, *bias = nullptr;
+  /// With the strides of C; null: not asked for.
+  void *gelu = nullptr;
 };
 
 /// The compute stream of a rank: everything is queued, and runs in the order

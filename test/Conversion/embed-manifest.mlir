@@ -8,7 +8,7 @@
 
 // Keys of an object are in the order of the alphabet.
 // CHECK: llvm.mlir.global external constant @mt_manifest("
-// CHECK-SAME: \22abi_version\22:6
+// CHECK-SAME: \22abi_version\22:7
 // CHECK-SAME: \22buffers\22:[
 // CHECK-SAME: {\22dtype\22:\22f32\22,\22local_shape\22:[4,4],\22name\22:\22w\22,\22parameter\22:0,\22role\22:\22parameter\22,\22shape\22:[8,4],\22sharding\22:{\22dims\22:{{\[\[}}\22tp\22],[]],\22partial\22:[],\22reduction\22:\22sum\22}}
 // CHECK-SAME: {\22dtype\22:\22f32\22,\22local_shape\22:[4,4],\22name\22:\22w\22,\22parameter\22:0,\22role\22:\22gradient\22
@@ -24,7 +24,7 @@
 // CHECK-SAME: \22name\22:\22w\22,\22trained\22:true
 // ANY-SAME: ],\22target\22
 // ZEN-SAME: ],\22processor\22:{\22architecture\22:\22x86_64\22,\22features\22:[\22avx2\22,\22fma\22],\22name\22:\22znver3\22},\22target\22
-// CHECK: llvm.mlir.global external constant @mt_abi_version(6 : i32)
+// CHECK: llvm.mlir.global external constant @mt_abi_version(7 : i32)
 module attributes {mt.mesh = #mesh, mt.model = {kind = "gpt2", microbatches = 3 : i64}} {
   func.func @microbatch(
       %w: tensor<4x4xf32> {mt.role = "parameter", mt.name = "w", mt.layout = #w, mt.shape = array<i64: 8, 4>,

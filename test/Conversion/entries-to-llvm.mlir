@@ -1,7 +1,7 @@
 // RUN: mt-opt %s --mt-plan-memory --mt-host-pipeline | FileCheck %s
 #mesh = #mt.mesh<dp = 2, tp = 2>
 
-// CHECK-DAG: llvm.mlir.global external constant @mt_abi_version(6 : i32)
+// CHECK-DAG: llvm.mlir.global external constant @mt_abi_version(7 : i32)
 // CHECK-DAG: llvm.mlir.global external constant @mt_manifest
 // CHECK-DAG: llvm.mlir.global private constant @sizes_4(
 // CHECK-DAG: llvm.func @mt_all_reduce(!llvm.ptr, i64, i32, i64, i32, i32, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32

@@ -36,10 +36,11 @@ bool mt::isScheduled(const Arguments &arguments) {
   return arguments.stopAfter.empty() || arguments.stopAfter == "scheduled";
 }
 
-/// What only steps for a device have.
+/// What only steps for a device have, and what they have of themselves.
 static LogicalResult checkTarget(const CLI::App &app, Arguments &arguments) {
   if (failed(checkWord("--target", arguments.kind, {"host", "cuda"})))
     return failure();
+  arguments.pipeline.activationsInProducts = arguments.kind == "cuda";
   for (StringRef flag : {"--cuda-arch", "--twins"})
     if (app.count(flag.str()) && arguments.kind != "cuda")
       return fail(flag + ": expected --target cuda beside it, found " +

@@ -28,6 +28,7 @@ inline constexpr llvm::StringLiteral bytes = "mt_host.bytes";
 inline constexpr llvm::StringLiteral attention = "mt_host.attention";
 inline constexpr llvm::StringLiteral attentionTensors =
     "mt_host.attention_tensors";
+inline constexpr llvm::StringLiteral geluTanh = "mt_host.gelu_tanh";
 inline constexpr llvm::StringLiteral blocks = "mt_host.blocks";
 inline constexpr llvm::StringLiteral threads = "mt_host.threads";
 inline constexpr llvm::StringLiteral sharedBytes = "mt_host.shared_bytes";

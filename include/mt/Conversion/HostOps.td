@@ -37,6 +37,9 @@ def MtHost_Dialect : Dialect {
       manifest's strides, the number of the argument that it lies in, and the
       element at which it starts
 
+    The linalg op of a kernel that is GELU in its tanh form, and nothing else,
+    has `mt_host.gelu_tanh`.
+
     `mt-parallelize-kernels` cuts parts out of kernels, which are kernels too:
     their arguments are what they use and a range of iterations.
     `mt-map-to-grids` makes them functions of a device, `gpu.func`s, with

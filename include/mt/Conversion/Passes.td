@@ -287,7 +287,8 @@ def FuseEpilogues : Pass<"mt-fuse-epilogues", "::mlir::ModuleOp"> {
     A contraction of bf16 whose sums, in f32, lie in memory of their own, and
     the one op that reads them, which may add a bias and a tensor of the result's
     shape, and rounds, are one call: the epilogue of a GEMM. Nothing of f32 is
-    written. What is on the kernel's stack stays as it is.
+    written. So is GELU of the result in its tanh form, where the next op is that
+    (`mt_host.gelu_tanh`). What is on the kernel's stack stays as it is.
 
     ```mlir
     // before

@@ -81,6 +81,10 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
           "speeds as bandwidth=1e11,bandwidth.dp=2.5e10,latency=5e-6,"
           "flops=1e14,memory=3e12"),
       llvm::cl::init("")};
+  Option<bool> activationsInProducts{
+      *this, "activations-in-products",
+      llvm::cl::desc("for a target whose products compute them"),
+      llvm::cl::init(false)};
   Option<bool> overlap{*this, "overlap",
                        llvm::cl::desc("run collectives beside computation"),
                        llvm::cl::init(false)};

@@ -430,6 +430,25 @@ def AccumulateProducts : Pass<"mt-accumulate-products", "::mlir::ModuleOp"> {
   }];
 }
 
+def JoinActivations : Pass<"mt-join-activations", "::mlir::ModuleOp"> {
+  let summary = "a product and the GELU of it are one kernel";
+  let description = [{
+    Requires phase: local, without units. Ensures the same. For targets whose
+    GEMM has an epilogue that computes GELU in its tanh form (cuBLASLt's): of
+    bf16, rows of a multiple of 8.
+
+    ```mlir
+    // before
+    %y = mt.linear %x, %w : (tensor<8x4xbf16>, tensor<16x4xbf16>) -> tensor<8x16xbf16>
+    %z = mt.gelu %y {kind = #mt.gelu_kind<tanh>} : (tensor<8x16xbf16>) -> tensor<8x16xbf16>
+    // after
+    %y, %z = mt.kernel(%x, %w) : (tensor<8x4xbf16>, tensor<16x4xbf16>) -> (tensor<8x16xbf16>, tensor<8x16xbf16>) {
+      ...
+    }
+    ```
+  }];
+}
+
 def JoinProducts : Pass<"mt-join-products", "::mlir::ModuleOp"> {
   let summary = "products of one input with neighbouring weights are one";
   let description = [{

@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#define MT_ABI_VERSION 6
+#define MT_ABI_VERSION 7
 
 #ifdef __cplusplus
 extern "C" {

@@ -11,7 +11,7 @@
 using namespace mt::runtime::cuda;
 
 /// The first line; then the maker, then a line a product.
-static constexpr char magic[] = "mt-products 1";
+static constexpr char magic[] = "mt-products 2";
 
 AlgorithmFile::AlgorithmFile(std::string path, std::string maker)
     : path(std::move(path)), maker(std::move(maker)) {

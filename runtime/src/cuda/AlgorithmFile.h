@@ -22,7 +22,7 @@
 namespace mt::runtime::cuda {
 
 /// A product's shape, as numbers.
-using ProductKey = std::array<int64_t, 19>;
+using ProductKey = std::array<int64_t, 20>;
 
 /// An algorithm, and the bytes of workspace that it needs.
 struct ProductAlgorithm {

@@ -77,18 +77,33 @@ Gemm::~Gemm() {
 }
 
 ProductKey Gemm::Shape::key() const {
-  return {dtype,          result,    hasBias,    allowsTf32,
-          batch,          m,         n,          k,
-          x.isTransposed, x.leading, x.batch,    y.isTransposed,
-          y.leading,      y.batch,   leading,    batchOfResult,
-          alignX,         alignY,    alignResult};
+  return {dtype,
+          result,
+          hasBias,
+          hasGelu,
+          allowsTf32,
+          batch,
+          m,
+          n,
+          k,
+          x.isTransposed,
+          x.leading,
+          x.batch,
+          y.isTransposed,
+          y.leading,
+          y.batch,
+          leading,
+          batchOfResult,
+          alignX,
+          alignY,
+          alignResult};
 }
 
 void Gemm::multiply(const DeviceProduct &product) {
   if (product.m == 0 || product.n == 0 || product.batch0 == 0 ||
       product.batch1 == 0)
     return;
-  if (product.k == 0 && (product.addend || product.bias))
+  if (product.k == 0 && (product.addend || product.bias || product.gelu))
     throw Error("mt_gemm_epilogue: expected products to sum, found none");
   if (product.k == 0)
     return product.accumulate ? void() : zero(product);
@@ -117,13 +132,17 @@ void Gemm::multiply(const DeviceProduct &product) {
       addend.data = one.addend;
       part.addend = at(addend, i, one.result).data;
     }
+    if (one.gelu)
+      part.gelu = static_cast<char *>(one.gelu) +
+                  i * one.c.batch0 * elementBytes(one.result);
     multiplyBatch(part);
   }
 }
 
-/// A bias is one number a row of what the library calls C: a column here.
+/// A bias is one number a row of what the library calls C: a column here. What
+/// a GELU is of has its rows, of C by rows, one behind the other too.
 void Gemm::multiplyBatch(const DeviceProduct &product) {
-  if ((product.c.row == 1 || product.m == 1) && !product.bias)
+  if ((product.c.row == 1 || product.m == 1) && !product.bias && !product.gelu)
     return multiplyByColumns(product);
   DeviceProduct other = product;
   std::swap(other.m, other.n);
@@ -144,6 +163,7 @@ void Gemm::multiplyByColumns(const DeviceProduct &product) {
   Shape shape{product.dtype,
               product.result,
               product.bias != nullptr,
+              product.gelu != nullptr,
               allowsTf32,
               product.batch1,
               product.m,
@@ -166,12 +186,16 @@ void Gemm::multiplyByColumns(const DeviceProduct &product) {
     MT_CHECK(library, MatmulDescSetAttribute, plan.description,
              CUBLASLT_MATMUL_DESC_BIAS_POINTER, &product.bias,
              sizeof product.bias);
+  if (product.gelu)
+    MT_CHECK(library, MatmulDescSetAttribute, plan.description,
+             CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &c, sizeof c);
   MT_CHECK(library, Matmul, handle, plan.description,
            isDouble ? static_cast<void *>(&one) : &oneFloat, product.a.data,
            plan.x, product.b.data, plan.y,
            isDouble ? static_cast<void *>(&factor) : &factorFloat,
-           product.addend ? product.addend : c, plan.result, c, plan.result,
-           &plan.chosen.algo, workspace, plan.chosen.workspaceSize, stream);
+           product.addend ? product.addend : c, plan.result,
+           product.gelu ? product.gelu : c, plan.result, &plan.chosen.algo,
+           workspace, plan.chosen.workspaceSize, stream);
 }
 
 /// A sum of no products; rows of C may have gaps between them.
@@ -238,13 +262,26 @@ std::unique_ptr<Gemm::Plan> Gemm::makePlan(const Shape &shape) {
   makeFactor(plan->y, shape.y, shape.k, shape.n);
   makeLayout(plan->result, dataType(shape.result), shape.m, shape.n,
              shape.leading, shape.batchOfResult);
-  if (shape.hasBias) {
-    cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
-    MT_CHECK(library, MatmulDescSetAttribute, plan->description,
-             CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-  }
+  setEpilogue(shape, *plan);
   choose(shape, *plan);
   return plan;
+}
+
+void Gemm::setEpilogue(const Shape &shape, Plan &plan) {
+  auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
+    MT_CHECK(library, MatmulDescSetAttribute, plan.description, attribute,
+             &value, sizeof value);
+  };
+  if (shape.hasGelu) {
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, shape.hasBias
+                                           ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
+                                           : CUBLASLT_EPILOGUE_GELU_AUX);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, shape.leading);
+    if (shape.batch > 1)
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, shape.batchOfResult);
+  } else if (shape.hasBias) {
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+  }
 }
 
 void Gemm::choose(const Shape &shape, Plan &plan) {

@@ -42,7 +42,7 @@ private:
   /// One call of the library.
   struct Shape {
     mt_dtype dtype, result;
-    bool hasBias, allowsTf32;
+    bool hasBias, hasGelu, allowsTf32;
     int64_t batch, m, n, k;
     Factor x, y;
     int64_t leading, batchOfResult;
@@ -58,6 +58,7 @@ private:
   void zero(const DeviceProduct &product);
   const Plan &plan(const Shape &shape);
   std::unique_ptr<Plan> makePlan(const Shape &shape);
+  void setEpilogue(const Shape &shape, Plan &plan);
   void choose(const Shape &shape, Plan &plan);
   void askLibrary(const Shape &shape, Plan &plan);
 

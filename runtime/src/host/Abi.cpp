@@ -184,7 +184,8 @@ void mt_gemm_epilogue(mt_context *context, int32_t dtype, int64_t batch0,
                       const void *a, int64_t a0, int64_t a1, int64_t aM,
                       int64_t aK, const void *b, int64_t b0, int64_t b1,
                       int64_t bK, int64_t bN, void *c, int64_t c0, int64_t c1,
-                      int64_t cM, const void *addend, const void *bias) {
+                      int64_t cM, const void *addend, const void *bias,
+                      void *gelu) {
   auto type = mt_dtype(dtype);
   guarded(context, [&] {
     queueOf(context, "mt_gemm_epilogue")
@@ -200,7 +201,8 @@ void mt_gemm_epilogue(mt_context *context, int32_t dtype, int64_t batch0,
                    /*accumulate=*/false,
                    type,
                    addend,
-                   bias});
+                   bias,
+                   gelu});
   });
 }
 

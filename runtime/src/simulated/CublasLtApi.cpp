@@ -4,6 +4,7 @@
 #include "Simulator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 using namespace mt::simulated;
@@ -79,8 +80,18 @@ struct Description {
   cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void *bias = nullptr;
+  /// Receives what the GELU is of.
+  void *aux = nullptr;
+  int64_t auxLeading = 0, auxBatchStride = 0;
 
-  bool hasBias() const { return epilogue == CUBLASLT_EPILOGUE_BIAS; }
+  bool hasBias() const {
+    return epilogue == CUBLASLT_EPILOGUE_BIAS ||
+           epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+  }
+  bool hasGelu() const {
+    return epilogue == CUBLASLT_EPILOGUE_GELU_AUX ||
+           epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+  }
 };
 
 Layout &layoutOf(cublasLtMatrixLayout_t layout) {
@@ -91,9 +102,24 @@ Description &descriptionOf(cublasLtMatmulDesc_t description) {
   return *reinterpret_cast<Description *>(description);
 }
 
+/// As the library asks of what it writes beside a GELU.
+bool isAuxValid(const Description &description, const Layout &result) {
+  return description.aux &&
+         reinterpret_cast<uintptr_t>(description.aux) % 16 == 0 &&
+         description.auxLeading % 8 == 0 &&
+         description.auxLeading >= result.rows &&
+         description.auxBatchStride % 8 == 0;
+}
+
 double scalar(const void *value, cudaDataType type) {
   return type == CUDA_R_64F ? *static_cast<const double *>(value)
                             : double(*static_cast<const float *>(value));
+}
+
+/// In its tanh form.
+double gelu(double x) {
+  return 0.5 * x *
+         (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
 /// One product of matrices, all batches of it.
@@ -104,6 +130,13 @@ struct Product {
   void *d;
   Layout aLayout, bLayout, cLayout, dLayout;
 
+  /// Of what the GELU is of.
+  Layout auxLayout() const {
+    Layout layout = dLayout;
+    layout.leading = description.auxLeading;
+    layout.batchStride = description.auxBatchStride;
+    return layout;
+  }
   void run(mt::runtime::ThreadPool &pool) const;
 
 private:
@@ -188,8 +221,15 @@ void Product::store(int64_t batch, int64_t firstRow, int64_t firstColumn,
       double addend = beta == 0 ? 0 : beta * cLayout.load(c, at);
       if (description.hasBias())
         addend += dLayout.load(description.bias, firstRow + i);
+      double value = alpha * sums[i * tileColumns + j] + addend;
+      if (description.hasGelu()) {
+        Layout layout = auxLayout();
+        layout.store(description.aux,
+                     layout.index(batch, firstRow + i, firstColumn + j), value);
+        value = gelu(value);
+      }
       dLayout.store(d, dLayout.index(batch, firstRow + i, firstColumn + j),
-                    alpha * sums[i * tileColumns + j] + addend);
+                    value);
     }
 }
 
@@ -278,6 +318,12 @@ cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
     return set(it.epilogue);
   case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
     return set(it.bias);
+  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+    return set(it.aux);
+  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+    return set(it.auxLeading);
+  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE:
+    return set(it.auxBatchStride);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -373,7 +419,8 @@ cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description,
     return CUBLAS_STATUS_EXECUTION_FAILED;
   const Description &operations = descriptionOf(description);
   if (algorithm->data[0] != algorithmMark ||
-      (operations.hasBias() && !operations.bias))
+      (operations.hasBias() && !operations.bias) ||
+      (operations.hasGelu() && !isAuxValid(operations, layoutOf(dLayout))))
     return CUBLAS_STATUS_INVALID_VALUE;
   Product product{operations,
                   scalar(alpha, operations.scale),
@@ -397,6 +444,8 @@ cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description,
         {reinterpret_cast<uintptr_t>(operations.bias),
          size_t(product.dLayout.rows * product.dLayout.elementSize())});
   product.dLayout.addRanges(d, operation.writes);
+  if (operations.hasGelu())
+    product.auxLayout().addRanges(operations.aux, operation.writes);
   operation.writes.push_back(
       {reinterpret_cast<uintptr_t>(workspace), workspaceNeed});
   operation.run = [&sim, product] { product.run(*sim.pool); };

@@ -12,6 +12,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 using namespace mt::runtime;
 using namespace mt::runtime::cuda;
 
@@ -152,6 +154,38 @@ protected:
         << (isInPlace ? ", in place" : "") << (hasBias ? ", bias" : "");
   }
 
+  /// C = A B + bias and D = GELU of it, beside each other.
+  void checkGelu(const Shape &s, bool hasBias) {
+    mt_dtype dtype = GetParam();
+    auto make = [&](int64_t rows, int64_t columns, int seed) {
+      return Matrices(*streams, dtype, s.batch0, s.batch1, rows, columns,
+                      Order::Rows, false, seed);
+    };
+    Matrices a = make(s.m, s.k, 1), b = make(s.k, s.n, 2),
+             c = make(s.m, s.n, 3), d = make(s.m, s.n, 4),
+             bias = make(1, s.n, 5);
+    for (int64_t i = 0; i < s.batch0; ++i)
+      for (int64_t j = 0; j < s.batch1; ++j)
+        for (int64_t r = 0; r < s.m; ++r)
+          for (int64_t t = 0; t < s.n; ++t) {
+            double x = hasBias ? bias.get(t) : 0;
+            for (int64_t l = 0; l < s.k; ++l)
+              x += a.get(a.at(i, j, r, l)) * b.get(b.at(i, j, l, t));
+            c.set(c.at(i, j, r, t), x);
+            double u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+            d.set(d.at(i, j, r, t), 0.5 * x * (1 + std::tanh(u)));
+          }
+    DeviceProduct product{dtype,      s.batch0,   s.batch1,   s.m,   s.n,  s.k,
+                          a.matrix(), b.matrix(), c.matrix(), false, dtype};
+    product.bias = hasBias ? bias.matrix().data : nullptr;
+    product.gelu = const_cast<void *>(d.matrix().data);
+    gemm->multiply(product);
+    std::string text = std::to_string(s.m) + " x " + std::to_string(s.n) +
+                       " x " + std::to_string(s.k) + (hasBias ? ", bias" : "");
+    EXPECT_EQ(c.download(), c.host) << text;
+    EXPECT_EQ(d.download(), d.host) << text;
+  }
+
   Environment environment;
   std::optional<Driver> driver;
   std::optional<PrimaryContext> context;
@@ -186,6 +220,15 @@ TEST_P(DeviceGemm, AddsInItsEpilogue) {
       }
 }
 
+// Rows of C, with the gaps of 3 behind them, are multiples of 8.
+TEST_P(DeviceGemm, ComputesGeluInItsEpilogue) {
+  const Shape shapes[] = {
+      {1, 1, 1, 5, 1}, {1, 1, 7, 13, 3}, {1, 1, 33, 29, 17}, {1, 2, 4, 5, 3}};
+  for (const Shape &shape : shapes)
+    for (bool hasBias : {false, true})
+      checkGelu(shape, hasBias);
+}
+
 /// A library that has no algorithm for anything.
 cublasStatus_t chooseNothing(cublasLtHandle_t, cublasLtMatmulDesc_t,
                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
@@ -214,7 +257,7 @@ TEST_P(DeviceGemm, KeepsAlgorithms) {
   run("1 a device");
   EXPECT_THROW(run("2 a device"), Error);
   std::string kept = folder.read("step.so.cublaslt");
-  EXPECT_EQ(kept.substr(0, 25), "mt-products 1\n1 a device\n");
+  EXPECT_EQ(kept.substr(0, 25), "mt-products 2\n1 a device\n");
   for (const std::string &other :
        {std::string("rubbish"), kept.substr(0, kept.size() - 5),
         kept + "1 2\n"}) {
