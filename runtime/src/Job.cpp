@@ -5,6 +5,7 @@
 #include "AtomicFolder.h"
 #include "Json.h"
 #include "MemoryCheck.h"
+#include "WholeFile.h"
 #include "comm/LocalWorld.h"
 #include "cuda/CudaDevices.h"
 #include "host/Blas.h"
@@ -22,23 +23,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Refuses early what would fail after hours of training: a folder, or the
-/// nearest one above it that exists, that cannot be written to.
-void checkWritable(const fs::path &folder, const std::string &file,
-                   bool mayCreate) {
-  std::error_code ignored;
-  fs::path existing = fs::absolute(folder);
-  while (mayCreate && !fs::exists(existing, ignored) &&
-         existing.has_relative_path())
-    existing = existing.parent_path();
-  if (!fs::is_directory(existing, ignored))
-    throw Error(file + ": expected a folder to write to, found none at " +
-                existing.string());
-  if (access(existing.c_str(), W_OK | X_OK) != 0)
-    throw Error(file + ": expected a folder that can be written to, found " +
-                existing.string());
-}
-
 constexpr std::pair<const char *, double Hyperparameters::*>
     hyperparameterFlags[] = {
         {"--lr", &Hyperparameters::learningRate},
@@ -50,15 +34,10 @@ constexpr std::pair<const char *, double Hyperparameters::*>
 };
 
 void checkOutputs(const JobOptions &options) {
-  std::error_code ignored;
   for (const std::string &file :
-       {options.log, options.saveGradients, options.trace}) {
-    if (file.empty())
-      continue;
-    checkWritable(fs::absolute(file).parent_path(), file, false);
-    if (fs::is_directory(file, ignored))
-      throw Error(file + ": expected a file, found a folder");
-  }
+       {options.log, options.saveGradients, options.trace})
+    if (!file.empty())
+      checkFilePlace(file);
   if (options.save.empty()) {
     if (options.saveEvery > 0)
       throw Error("--save-every: expected --save beside it, found none");

@@ -210,20 +210,22 @@ static std::string describe(const CLI::ArgumentMismatch &error) {
       .str();
 }
 
-std::optional<int> mt::parseArguments(int argc, char **argv,
-                                      Arguments &arguments) {
-  CLI::App app("Compiles a model into one training step.", "mt-compile");
+// In the order of --help.
+
+/// The model, and how it is sharded.
+static void addLayoutOptions(CLI::App &app, Arguments &arguments) {
+  PipelineOptions &pipeline = arguments.pipeline;
   app.add_option("MODULE", arguments.input,
                  "a module with a function @forward, - for standard input "
                  "(required)");
   app.add_option("-o,--output", arguments.output, "file to write (step.so)");
-  app.add_option("--mesh", arguments.pipeline.mesh.getValue(),
+  app.add_option("--mesh", pipeline.mesh.getValue(),
                  "axes and sizes, as dp=2,tp=4; without it the step is dense, "
                  "or sharded as the module's annotations say");
-  app.add_option("--data-axes", arguments.pipeline.dataAxes.getValue(),
+  app.add_option("--data-axes", pipeline.dataAxes.getValue(),
                  "the axes that shard the batch, as dp,fsdp (those named dp, "
                  "data, fsdp, replica)");
-  app.add_option("--tensor-axis", arguments.pipeline.tensorAxis.getValue(),
+  app.add_option("--tensor-axis", pipeline.tensorAxis.getValue(),
                  "the axis that shards features (tp, tensor or model)");
   app.add_option("--sharding", arguments.rules,
                  "a layout by name, as 'lm_head.weight=[{}, {tp}]', that wins "
@@ -233,22 +235,26 @@ std::optional<int> mt::parseArguments(int argc, char **argv,
   app.add_option("--sharding-file", arguments.ruleFile,
                  "a file of such rules, one a line, # starts a comment; rules "
                  "of the command line come after them");
-  app.add_option("--microbatches", arguments.pipeline.microbatches.getValue(),
+}
+
+/// What a step is made of, and what it keeps in memory.
+static void addStateOptions(CLI::App &app, Arguments &arguments) {
+  PipelineOptions &pipeline = arguments.pipeline;
+  app.add_option("--microbatches", pipeline.microbatches.getValue(),
                  "parts of the batch that a step takes one after the other "
                  "(1)");
-  app.add_option("--units", arguments.pipeline.units.getValue(),
+  app.add_option("--units", pipeline.units.getValue(),
                  "what is gathered and recomputed as one: so many blocks, or "
                  "modules, the parts of a block (1)");
   app.add_option(
-      "--zero", arguments.pipeline.zero.getValue(),
+      "--zero", pipeline.zero.getValue(),
       "shard over the data axes: 1 optimizer state, 2 gradients too, "
       "3 parameters too (0)");
   app.add_option(
-      "--zero-axes", arguments.pipeline.zeroAxes.getValue(),
+      "--zero-axes", pipeline.zeroAxes.getValue(),
       "the axes that shard state (fsdp, if the mesh has it, else the "
       "data axes)");
-  app.add_option("--min-shard-bytes",
-                 arguments.pipeline.minShardBytes.getValue(),
+  app.add_option("--min-shard-bytes", pipeline.minShardBytes.getValue(),
                  "a parameter whose shard would be smaller stays whole (0)");
   app.add_option(
       "--keep-gathered", arguments.keepGathered,
@@ -258,33 +264,41 @@ std::optional<int> mt::parseArguments(int argc, char **argv,
                  "what the backward pass computes again instead of saving: "
                  "none, selective (attention), full, or auto, full in as few "
                  "blocks as --memory-budget needs (none)");
-  app.add_option("--recompute-units",
-                 arguments.pipeline.recomputeUnits.getValue(),
+  app.add_option("--recompute-units", pipeline.recomputeUnits.getValue(),
                  "which units do, as 'transformer.h.*' (the blocks)");
+}
+
+/// How ranks talk to each other.
+static void addCollectiveOptions(CLI::App &app, Arguments &arguments) {
+  PipelineOptions &pipeline = arguments.pipeline;
   app.add_option("--bucket-bytes", arguments.bucketBytes,
                  "largest payload of collectives that are joined into one, as "
                  "25MB (no limit)");
-  app.add_option("--machine", arguments.pipeline.machine.getValue(),
+  app.add_option("--machine", pipeline.machine.getValue(),
                  "speeds for placing collectives and predicting times, as "
                  "bandwidth=1e11,bandwidth.dp=2.5e10,latency=5e-6,flops=1e14,"
                  "memory=3e12");
-  app.add_flag("--overlap", arguments.pipeline.overlap.getValue(),
+  app.add_flag("--overlap", pipeline.overlap.getValue(),
                "run collectives beside computation");
-  app.add_option("--prefetch", arguments.pipeline.prefetch.getValue(),
+  app.add_option("--prefetch", pipeline.prefetch.getValue(),
                  "units ahead of its own that a gather is started (1)");
-  app.add_option("--drain", arguments.pipeline.drain.getValue(),
+  app.add_option("--drain", pipeline.drain.getValue(),
                  "units behind its own that a reduction is waited for (1)");
   app.add_option("--ahead-bytes", arguments.aheadBytes,
                  "bytes of parameters that are gathered ahead at most, as 1GiB "
                  "(no limit)");
-  app.add_option("--reduce-dtype", arguments.pipeline.reduceType.getValue(),
+  app.add_option("--reduce-dtype", pipeline.reduceType.getValue(),
                  "type of the gradients of bf16 parameters: f32 or parameter "
                  "(f32)");
-  app.add_flag("--sequence-parallel",
-               arguments.pipeline.sequenceParallel.getValue(),
+  app.add_flag("--sequence-parallel", pipeline.sequenceParallel.getValue(),
                "shard the residual stream over tp along the sequence");
   app.add_flag("--whole-vocabulary", arguments.wholeVocabulary,
                "do not shard embedding and head along the vocabulary");
+}
+
+/// What is made of the program, and said about it.
+static void addOutputOptions(CLI::App &app, Arguments &arguments) {
+  PipelineOptions &pipeline = arguments.pipeline;
   app.add_option("--stop-after", arguments.stopAfter,
                  "write the module of a phase: annotated, sharded, "
                  "differentiated, placed, local or scheduled");
@@ -315,8 +329,17 @@ std::optional<int> mt::parseArguments(int argc, char **argv,
                  "json; or every kernel with its ops and bytes, and, with "
                  "--machine, the least it takes: kernels; or the same with the "
                  "grids of a device, and its occupancy: device");
-  app.add_flag("--remarks", arguments.pipeline.remarks.getValue(),
+  app.add_flag("--remarks", pipeline.remarks.getValue(),
                "say why layouts and collectives are what they are");
+}
+
+std::optional<int> mt::parseArguments(int argc, char **argv,
+                                      Arguments &arguments) {
+  CLI::App app("Compiles a model into one training step.", "mt-compile");
+  addLayoutOptions(app, arguments);
+  addStateOptions(app, arguments);
+  addCollectiveOptions(app, arguments);
+  addOutputOptions(app, arguments);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {

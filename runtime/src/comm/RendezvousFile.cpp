@@ -2,6 +2,7 @@
 
 #include "RendezvousFile.h"
 
+#include "../WholeFile.h"
 #include "Listener.h"
 #include "mt/error.h"
 
@@ -11,7 +12,6 @@
 #include <fstream>
 #include <sstream>
 
-#include <fcntl.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -50,11 +50,6 @@ std::optional<Invitation> parse(const std::string &text) {
   return result;
 }
 
-[[noreturn]] void failWriting(const std::string &path) {
-  throw Error(path + ": expected a file that can be written, found: " +
-              std::strerror(errno));
-}
-
 } // namespace
 
 std::string mt::runtime::makeKey() {
@@ -82,13 +77,8 @@ RendezvousFile::Content RendezvousFile::read() const {
 
 /// A file of another kind is somebody's, and stays.
 void RendezvousFile::checkPlace() const {
+  checkFilePlace(path);
   std::error_code ignored;
-  fs::path folder = fs::absolute(path).parent_path();
-  if (!fs::is_directory(folder, ignored))
-    throw Error(path + ": expected a folder to write to, found none at " +
-                folder.string());
-  if (fs::is_directory(path, ignored))
-    throw Error(path + ": expected a file, found a folder");
   std::string text = readStart(path);
   if (text.rfind(firstLine, 0) != 0 &&
       (!text.empty() ||
@@ -103,21 +93,7 @@ void RendezvousFile::write(const Invitation &invitation) const {
                      std::to_string(invitation.ranks) + "\n" +
                      invitation.endpoint.text() + "\n";
   // The key lets whoever has it into the job: for this user alone.
-  std::string temporary = path + "." + invitation.key;
-  int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-                  S_IRUSR | S_IWUSR);
-  if (file < 0)
-    failWriting(path);
-  bool isWritten =
-      ::write(file, text.data(), text.size()) == ssize_t(text.size()) &&
-      fsync(file) == 0;
-  isWritten = close(file) == 0 && isWritten;
-  if (isWritten && rename(temporary.c_str(), path.c_str()) == 0)
-    return;
-  int error = errno;
-  unlink(temporary.c_str());
-  errno = error;
-  failWriting(path);
+  replaceFile(path, text, invitation.key, 0600);
 }
 
 void RendezvousFile::remove(const std::string &key) const noexcept {

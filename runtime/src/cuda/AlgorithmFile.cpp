@@ -2,12 +2,15 @@
 
 #include "AlgorithmFile.h"
 
-#include <cstdio>
+#include "../WholeFile.h"
+#include "mt/error.h"
+
 #include <fstream>
 #include <sstream>
 
 #include <unistd.h>
 
+using namespace mt::runtime;
 using namespace mt::runtime::cuda;
 
 /// The first line; then the maker, then a line a product.
@@ -63,23 +66,19 @@ void AlgorithmFile::save() noexcept {
     return;
   hasChanged = false;
   // Processes of one job write the same; each puts a whole file in place.
-  std::string written = path + "." + std::to_string(getpid());
-  {
-    std::ofstream file(written);
-    file << magic << '\n' << maker << '\n';
-    for (const auto &[key, algorithm] : algorithms) {
-      for (int64_t number : key)
-        file << number << ' ';
-      file << algorithm.workspaceBytes;
-      for (uint64_t word : algorithm.algorithm.data)
-        file << ' ' << word;
-      file << '\n';
-    }
-    if (!file.flush()) {
-      std::remove(written.c_str());
-      return;
-    }
+  std::ostringstream text;
+  text << magic << '\n' << maker << '\n';
+  for (const auto &[key, algorithm] : algorithms) {
+    for (int64_t number : key)
+      text << number << ' ';
+    text << algorithm.workspaceBytes;
+    for (uint64_t word : algorithm.algorithm.data)
+      text << ' ' << word;
+    text << '\n';
   }
-  if (std::rename(written.c_str(), path.c_str()) != 0)
-    std::remove(written.c_str());
+  try {
+    replaceFile(path, text.str(), std::to_string(getpid()), 0666);
+  } catch (const Error &) {
+    // Nothing is kept.
+  }
 }
