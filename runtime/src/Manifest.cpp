@@ -239,6 +239,36 @@ DeviceFunction parseDeviceFunction(const JsonNode &node, size_t kernels) {
   return function;
 }
 
+DeviceAttention parseDeviceAttention(const JsonNode &node) {
+  DeviceAttention attention;
+  attention.isGradient = node["gradient"].boolean();
+  attention.batch = node["batch"].integer(1);
+  attention.queries = node["queries"].integer(1);
+  attention.keys = node["keys"].integer(1);
+  attention.heads = node["heads"].integer(1);
+  attention.keyHeads = node["key_heads"].integer(1);
+  if (attention.heads % attention.keyHeads != 0)
+    node["key_heads"].expected("a divisor of the " +
+                               std::to_string(attention.heads) + " heads");
+  attention.width = node["width"].integer(1);
+  attention.isCausal = node["causal"].boolean();
+  attention.scale = node["scale"].number();
+  JsonNode strides = node["strides"];
+  size_t tensors = attention.isGradient ? 9 : 5;
+  if (strides.size() != tensors)
+    strides.fail("expected those of " + std::to_string(tensors) +
+                 " tensors, found " + std::to_string(strides.size()));
+  for (size_t i = 0; i < tensors; ++i) {
+    Shape triple = strides.at(i).shape();
+    if (triple.size() != 3)
+      strides.at(i).fail(
+          "expected strides of batch, sequence and head, found " +
+          toString(triple));
+    attention.strides.push_back({triple[0], triple[1], triple[2]});
+  }
+  return attention;
+}
+
 DeviceImage parseDeviceImage(const JsonNode &node) {
   DeviceImage image{node["kind"].string(), node["architecture"].string(),
                     node["symbol"].string()};
@@ -253,6 +283,11 @@ DeviceProgram parseDevice(const JsonNode &node, size_t kernels) {
   JsonNode functions = node["functions"];
   for (size_t i = 0; i < functions.size(); ++i)
     program.functions.push_back(parseDeviceFunction(functions.at(i), kernels));
+  if (node.has("attentions")) {
+    JsonNode attentions = node["attentions"];
+    for (size_t i = 0; i < attentions.size(); ++i)
+      program.attentions.push_back(parseDeviceAttention(attentions.at(i)));
+  }
   JsonNode images = node["images"];
   for (size_t i = 0; i < images.size(); ++i)
     program.images.push_back(parseDeviceImage(images.at(i)));

@@ -135,6 +135,23 @@ struct DeviceFunction {
   int64_t arguments;
 };
 
+/// Where a tensor of an attention lies, in elements.
+struct AttentionStrides {
+  int64_t batch, sequence, head;
+};
+
+/// An attention, or its gradient, that a library may compute.
+struct DeviceAttention {
+  bool isGradient;
+  int64_t batch, queries, keys, heads, keyHeads, width;
+  /// Query i sees keys 0 to i.
+  bool isCausal;
+  double scale;
+  /// Of query, key, value, output and log_sum_exp; of a gradient also of
+  /// cotangent, query_grad, key_grad and value_grad.
+  std::vector<AttentionStrides> strides;
+};
+
 /// Code for devices in the step: device.h says what the kinds are.
 struct DeviceImage {
   std::string kind;
@@ -147,6 +164,7 @@ struct DeviceImage {
 struct DeviceProgram {
   int64_t scratchBytes = 0;
   std::vector<DeviceFunction> functions;
+  std::vector<DeviceAttention> attentions;
   std::vector<DeviceImage> images;
 };
 

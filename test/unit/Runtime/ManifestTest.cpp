@@ -74,6 +74,62 @@ TEST(Manifest, ReadsWhatADeviceRuns) {
   expectContains(messageOf(value), "m: ");
 }
 
+TEST(Manifest, ReadsWhatALibraryMayAttend) {
+  StepLibrary step(MT_FAKE_STEPS "/device2.so");
+  json value = json::parse(step.manifestText());
+  EXPECT_TRUE(parseManifest(value, "m").device->attentions.empty());
+  json triple = {96, 24, 8};
+  value["device"]["attentions"] = {{{"gradient", false},
+                                    {"batch", 2},
+                                    {"queries", 4},
+                                    {"keys", 5},
+                                    {"heads", 6},
+                                    {"key_heads", 3},
+                                    {"width", 8},
+                                    {"causal", true},
+                                    {"scale", 0.25},
+                                    {"strides", json(5, triple)}}};
+  DeviceAttention attention = parseManifest(value, "m").device->attentions[0];
+  EXPECT_FALSE(attention.isGradient);
+  EXPECT_EQ(attention.keys, 5);
+  EXPECT_EQ(attention.heads, 6);
+  EXPECT_EQ(attention.keyHeads, 3);
+  EXPECT_TRUE(attention.isCausal);
+  EXPECT_EQ(attention.scale, 0.25);
+  ASSERT_EQ(attention.strides.size(), 5u);
+  EXPECT_EQ(attention.strides[4].batch, 96);
+  EXPECT_EQ(attention.strides[4].sequence, 24);
+  EXPECT_EQ(attention.strides[4].head, 8);
+  auto messageWith = [&](const std::string &key, json part) {
+    json damaged = value;
+    damaged[json::json_pointer("/device/attentions/0/" + key)] =
+        std::move(part);
+    return messageOf(damaged);
+  };
+  EXPECT_EQ(messageWith("gradient", true),
+            "m: device.attentions[0].strides: expected those of 9 tensors, "
+            "found 5");
+  EXPECT_EQ(messageWith("strides", json(4, triple)),
+            "m: device.attentions[0].strides: expected those of 5 tensors, "
+            "found 4");
+  EXPECT_EQ(messageWith("strides/2", {1, 2}),
+            "m: device.attentions[0].strides[2]: expected strides of batch, "
+            "sequence and head, found [1, 2]");
+  EXPECT_EQ(messageWith("strides/2/1", -1),
+            "m: device.attentions[0].strides[2][1]: expected an integer of at "
+            "least 0, found -1");
+  EXPECT_EQ(messageWith("key_heads", 4),
+            "m: device.attentions[0].key_heads: expected a divisor of the 6 "
+            "heads, found 4");
+  for (const char *key :
+       {"batch", "queries", "keys", "heads", "key_heads", "width"})
+    EXPECT_EQ(messageWith(key, 0),
+              std::string("m: device.attentions[0].") + key +
+                  ": expected an integer of at least 1, found 0");
+  EXPECT_EQ(messageWith("scale", "1"),
+            "m: device.attentions[0].scale: expected a number, found \"1\"");
+}
+
 TEST(Manifest, ReadsWhatProcessorTheCodeNeeds) {
   json value = good();
   EXPECT_FALSE(parseManifest(value, "m").processor);
