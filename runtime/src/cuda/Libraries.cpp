@@ -1,4 +1,4 @@
-//===- Libraries.cpp - open the CUDA driver, cuBLASLt and NCCL ------------===//
+//===- Libraries.cpp - open the libraries of a device ---------------------===//
 
 #include "Libraries.h"
 
@@ -16,6 +16,7 @@ namespace {
 /// The oldest that have all that is called.
 constexpr int oldestDriver = 12000;
 constexpr int oldestNccl = 21800;
+constexpr size_t oldestCudnn = 90000;
 
 /// `12.4` of 12040.
 std::string driverVersion(int version) {
@@ -27,6 +28,14 @@ std::string driverVersion(int version) {
 std::string ncclVersion(int version) {
   return std::to_string(version / 10000) + "." +
          std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
+/// `9.19.0` of 91900; `8.9.7` of 8907.
+std::string cudnnVersion(size_t version) {
+  size_t major = version < oldestCudnn ? 1000 : 10000;
+  return std::to_string(version / major) + "." +
+         std::to_string(version % major / 100) + "." +
          std::to_string(version % 100);
 }
 
@@ -126,4 +135,32 @@ void Nccl::check(ncclResult_t result, const char *call) const {
   if (result != ncclSuccess && result != ncclInProgress)
     throw Error(std::string("nccl: nccl") + call +
                 ": expected success, found " + GetErrorString(result));
+}
+
+Cudnn::Cudnn() : library("cudnn", "MT_CUDNN", {"libcudnn.so.9"}) {
+  // Before the rest, as of NCCL.
+  GetVersion =
+      reinterpret_cast<size_t (*)()>(library.symbol("cudnnGetVersion"));
+  size_t version = GetVersion();
+  if (version < oldestCudnn)
+    throw Error("cudnn: expected version " + cudnnVersion(oldestCudnn) +
+                " or newer, found " + cudnnVersion(version));
+#define MT_CUDNN_FUNCTION(result, name, exported, parameters)                  \
+  name = reinterpret_cast<result(*) parameters>(library.symbol(#exported));
+#include "Cudnn.def"
+}
+
+void Cudnn::check(cudnnStatus_t status, const char *call) const {
+  if (status != CUDNN_STATUS_SUCCESS)
+    throw Error(describe(status, call));
+}
+
+std::string Cudnn::describe(cudnnStatus_t status, const char *call) const {
+  char reason[512] = "";
+  GetLastErrorString(reason, sizeof reason);
+  std::string text = GetErrorString(status);
+  if (*reason)
+    text += std::string(": ") + reason;
+  return std::string("cudnn: cudnn") + call + ": expected success, found " +
+         text;
 }

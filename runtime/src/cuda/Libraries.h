@@ -1,12 +1,13 @@
-//===- Libraries.h - the CUDA driver, cuBLASLt and NCCL, opened -*- C++ -*-===//
+//===- Libraries.h - the libraries of a device, opened ----------*- C++ -*-===//
 //
 //   library       looked for as                          or where this points
 //   the driver    libcuda.so.1                           MT_CUDA_DRIVER
 //   cuBLASLt      libcublasLt.so.13, .so.12, .so         MT_CUBLASLT
 //   NCCL          libnccl.so.2                           MT_NCCL
+//   cuDNN         libcudnn.so.9                          MT_CUDNN
 //
 // Each is a table of functions, filled from its list. The tables live as long
-// as the job; a job opens NCCL only where it needs it.
+// as the job; a job opens NCCL and cuDNN only where it needs them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -84,6 +85,23 @@ public:
 
   /// A call of a communicator that does not block may still be under way.
   void check(ncclResult_t result, const char *call) const;
+
+private:
+  DynamicLibrary library;
+};
+
+/// Its graphs: the library itself hands their functions on to another.
+class Cudnn {
+public:
+  Cudnn();
+
+#define MT_CUDNN_FUNCTION(result, name, symbol, parameters)                    \
+  result(*name) parameters;
+#include "Cudnn.def"
+
+  void check(cudnnStatus_t status, const char *call) const;
+  /// What check() says of the call that has failed last on this thread.
+  std::string describe(cudnnStatus_t status, const char *call) const;
 
 private:
   DynamicLibrary library;
