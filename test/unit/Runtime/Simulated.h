@@ -26,9 +26,10 @@ public:
     before.emplace(name, old ? std::optional<std::string>(old) : std::nullopt);
     setenv(name.c_str(), value.c_str(), 1);
   }
-  /// All three libraries are the simulated device.
+  /// All libraries are the simulated device.
   void simulate() {
-    for (const char *name : {"MT_CUDA_DRIVER", "MT_CUBLASLT", "MT_NCCL"})
+    for (const char *name :
+         {"MT_CUDA_DRIVER", "MT_CUBLASLT", "MT_NCCL", "MT_CUDNN"})
       set(name, MT_SIMULATED_CUDA);
   }
 
