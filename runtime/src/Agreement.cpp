@@ -70,7 +70,8 @@ Json describeOptions(const JobOptions &options) {
           {"--network", describeNetwork(options.network)},
           {"--simulate-device", options.simulateDevice},
           {"--no-graph", !options.usesGraphs},
-          {"--tf32", options.allowsTf32}};
+          {"--tf32", options.allowsTf32},
+          {"--cudnn", options.usesCudnn}};
 }
 
 /// A value without the quotes of a string.

@@ -38,6 +38,8 @@ public:
   virtual void launch(int64_t function, const int64_t *arguments) = 0;
   virtual void copy(void *target, const void *source, int64_t bytes) = 0;
   virtual void multiply(const DeviceProduct &product) = 0;
+  /// One of the manifest's attentions; false: no library does it.
+  virtual bool attend(int64_t attention, const int64_t *tensors) = 0;
   /// What follows belongs to this kernel of the manifest; -1: to none. For
   /// those who show it, or how long it takes.
   virtual void enter(int64_t) {}

@@ -86,6 +86,7 @@ void checkTargetOptions(const JobOptions &options, const Manifest &manifest) {
       {"--simulate-device", "cuda", options.simulateDevice},
       {"--no-graph", "cuda", !options.usesGraphs},
       {"--tf32", "cuda", options.allowsTf32},
+      {"--cudnn", "cuda", options.usesCudnn},
   };
   for (const TargetFlag &flag : flags)
     if (flag.isSet && manifest.target != flag.target)

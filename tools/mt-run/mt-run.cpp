@@ -195,6 +195,9 @@ void declare(CLI::App &app, JobOptions &options, Flags &flags) {
                "second's on the device");
   app.add_flag("--tf32", options.allowsTf32,
                "let products of f32 round their factors to tf32 on a GPU");
+  app.add_flag("--cudnn", options.usesCudnn,
+               "attention by cuDNN, where it has it: faster, but gradients "
+               "are summed in no fixed order");
   app.add_flag("--inspect", flags.inspect,
                "print the step's manifest and exit");
 }

@@ -94,6 +94,8 @@ struct JobOptions {
   bool usesGraphs = true;
   /// Whether products of f32 may round their factors to tf32.
   bool allowsTf32 = false;
+  /// Whether attention is cuDNN's where it has it.
+  bool usesCudnn = false;
   /// Where progress and warnings go; must not be null.
   std::ostream *progress = nullptr;
   std::ostream *warnings = nullptr;

@@ -22,11 +22,11 @@ std::string simulatedLibraryPath() {
   return path.substr(0, path.rfind('/') + 1) + "libmt_simulated_cuda.so";
 }
 
-/// Lets all three libraries be the simulated device; one that is named already
-/// stays.
+/// Lets all libraries be the simulated device; one that is named already stays.
 void simulateDevice() {
   std::string path = simulatedLibraryPath();
-  for (const char *variable : {"MT_CUDA_DRIVER", "MT_CUBLASLT", "MT_NCCL"})
+  for (const char *variable :
+       {"MT_CUDA_DRIVER", "MT_CUBLASLT", "MT_NCCL", "MT_CUDNN"})
     setenv(variable, path.c_str(), /*overwrite=*/0);
 }
 
@@ -51,6 +51,8 @@ public:
     devices = count;
     openAlgorithms();
     chooseCollectives();
+    if (job.options.usesCudnn)
+      libraries.cudnn = std::make_unique<Cudnn>();
   }
   ~CudaDevices() override { libraries.algorithms->save(); }
 

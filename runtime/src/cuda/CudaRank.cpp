@@ -13,7 +13,7 @@ using namespace mt::runtime::cuda;
 
 namespace {
 
-/// Arena, scratch and workspace start at multiples of this.
+/// Arena, scratch and workspaces start at multiples of this.
 constexpr int64_t regionAlignment = 256;
 /// More needs to be asked for.
 constexpr int64_t usualSharedBytes = 48 << 10;
@@ -55,6 +55,10 @@ CudaRank::CudaRank(const Job &job, const JobLibraries &libraries, int64_t rank,
       driver(libraries.driver), context(driver, ordinal), streams(driver),
       mirror(manifest, 0) {
   loadFunctions();
+  // First, as its plans say how much memory they need.
+  if (libraries.cudnn)
+    fusedAttention.emplace(*libraries.cudnn, driver, streams.compute(),
+                           manifest.device->attentions);
   allocate(rank);
   gemm.emplace(
       libraries.cublasLt, driver, streams.compute(),
@@ -85,7 +89,10 @@ void CudaRank::allocate(int64_t rank) {
   arenaOffset = roundedUp(end);
   scratchOffset = roundedUp(arenaOffset + manifest.arenaBytes());
   workspaceOffset = roundedUp(scratchOffset + manifest.device->scratchBytes);
-  size_t bytes = size_t(workspaceOffset + Gemm::workspaceBytes);
+  attentionOffset = roundedUp(workspaceOffset + Gemm::workspaceBytes);
+  int64_t attentionBytes =
+      fusedAttention ? fusedAttention->workspaceBytes() : 0;
+  size_t bytes = size_t(attentionOffset + attentionBytes);
   size_t free = 0, total = 0;
   MT_CHECK(driver, MemGetInfo, &free, &total);
   if (bytes > free)
@@ -349,6 +356,12 @@ void CudaRank::copy(void *target, const void *source, int64_t bytes) {
 
 void CudaRank::multiply(const DeviceProduct &product) {
   gemm->multiply(product);
+}
+
+bool CudaRank::attend(int64_t attention, const int64_t *tensors) {
+  return fusedAttention &&
+         fusedAttention->run(attention, tensors,
+                             memory.get() + CUdeviceptr(attentionOffset));
 }
 
 void CudaRank::enter(int64_t kernel) {

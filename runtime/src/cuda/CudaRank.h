@@ -3,7 +3,7 @@
 // One allocation holds what the step uses:
 //
 //   buffers, as RankMemory lays them out | arena | scratch | products'
-//   workspace
+//   workspace | that of attention by cuDNN
 //
 // A step: accumulators are zeroed, small buffers (hyperparameters, inputs) come
 // through pinned memory, the entries queue their work, and the end is waited
@@ -21,6 +21,7 @@
 #include "../RankMemory.h"
 #include "DeviceMemory.h"
 #include "DeviceTimeline.h"
+#include "FusedAttention.h"
 #include "Gemm.h"
 #include "Images.h"
 #include "Ranges.h"
@@ -29,11 +30,13 @@ namespace mt::runtime::cuda {
 
 class DeviceCommunicator;
 
-/// What a job opens; without NCCL collectives are staged.
+/// What a job opens; without NCCL collectives are staged, without cuDNN
+/// attention is the step's own.
 struct JobLibraries {
   Driver driver;
   CublasLt cublasLt;
   std::unique_ptr<Nccl> nccl;
+  std::unique_ptr<Cudnn> cudnn;
   std::unique_ptr<AlgorithmFile> algorithms;
 };
 
@@ -77,6 +80,7 @@ public:
   void launch(int64_t function, const int64_t *arguments) override;
   void copy(void *target, const void *source, int64_t bytes) override;
   void multiply(const DeviceProduct &product) override;
+  bool attend(int64_t attention, const int64_t *tensors) override;
   void enter(int64_t kernel) override;
   void *scratch() override;
 
@@ -119,10 +123,12 @@ private:
   DeviceMemory memory;
   std::vector<int64_t> offsets;
   int64_t arenaOffset = 0, scratchOffset = 0, workspaceOffset = 0;
+  int64_t attentionOffset = 0;
   RankMemory mirror;
   Owned<CUmodule> module;
   std::vector<Function> functions;
   std::optional<Gemm> gemm;
+  std::optional<FusedAttention> fusedAttention;
   std::map<int64_t, Staging> staging;
   /// Of the step, or of each entry, by name.
   std::map<std::string, Owned<CUgraphExec>> graphs;

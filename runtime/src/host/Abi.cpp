@@ -240,6 +240,15 @@ void mt_launch(mt_context *context, int64_t function,
           [&] { queueOf(context, "mt_launch").launch(function, arguments); });
 }
 
+int32_t mt_attention(mt_context *context, int64_t attention,
+                     const int64_t *tensors) {
+  bool isDone = false;
+  guarded(context, [&] {
+    isDone = queueOf(context, "mt_attention").attend(attention, tensors);
+  });
+  return isDone ? 1 : 0;
+}
+
 void mt_copy(mt_context *context, void *target, const void *source,
              int64_t bytes) {
   guarded(context,

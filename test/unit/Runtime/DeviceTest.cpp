@@ -144,6 +144,17 @@ TEST_F(DeviceTest, SaysWhichLibraryIsMissing) {
                   "opened; " +
                   variable + " may name another");
   }
+  // Where it is asked for.
+  {
+    Environment missing;
+    missing.set("MT_CUDNN", "/none.so");
+    EXPECT_EQ(messageOf("device1"), "");
+    options.usesCudnn = true;
+    EXPECT_EQ(messageOf("device1"),
+              "cudnn: expected the library /none.so, found none that can be "
+              "opened; MT_CUDNN may name another");
+    options.usesCudnn = false;
+  }
   // One rank needs no NCCL.
   environment.set("MT_NCCL", "/none.so");
   EXPECT_EQ(messageOf("device1"), "");
@@ -159,6 +170,10 @@ TEST_F(DeviceTest, SaysWhatIsTooOld) {
   environment.set("MT_SIMULATED_NCCL_VERSION", "21602");
   EXPECT_EQ(messageOf("device2"),
             "nccl: expected version 2.18.0 or newer, found 2.16.2");
+  options.usesCudnn = true;
+  environment.set("MT_SIMULATED_CUDNN_VERSION", "8907");
+  EXPECT_EQ(messageOf("device1"),
+            "cudnn: expected version 9.0.0 or newer, found 8.9.7");
 }
 
 TEST_F(DeviceTest, SaysThatThereIsNoDevice) {
@@ -171,6 +186,35 @@ TEST_F(DeviceTest, SaysHowMuchMemoryItNeeds) {
   expectContains(message, "rank 0: cuda: expected 3033");
   expectContains(message, " bytes of free memory on the device of rank 0, "
                           "found 2147483648");
+}
+
+// The workspace of attention is a part of it: 256 bytes for each of 14
+// operations, on the simulated library.
+TEST_F(DeviceTest, SaysHowMuchMemoryAttentionNeeds) {
+  auto bytes = [&] {
+    std::string text = messageOf("device1-attention-large");
+    std::string start = "cuda: expected ";
+    return std::stoll(text.substr(text.find(start) + start.size()));
+  };
+  long long without = bytes();
+  options.usesCudnn = true;
+  EXPECT_EQ(bytes() - without, 14 * 256);
+}
+
+// Queued, or as a part of a graph.
+TEST_F(DeviceTest, AttendsByALibraryWhereItIsAskedTo) {
+  std::string reference = train("device1");
+  EXPECT_EQ(train("device1-attention"), reference);
+  options.usesCudnn = true;
+  EXPECT_EQ(train("device1"), reference);
+  options.usesGraphs = false;
+  std::string attended = train("device1-attention");
+  EXPECT_NE(attended, reference);
+  options.usesGraphs = true;
+  for (int seed = 0; seed < 4; ++seed) {
+    environment.set("MT_SIMULATED_SEED", std::to_string(seed));
+    EXPECT_EQ(train("device1-attention"), attended) << seed;
+  }
 }
 
 TEST_F(DeviceTest, SaysThatNoImageFits) {
@@ -291,6 +335,12 @@ TEST_F(DeviceTest, RefusesWhatMeasuresTheHost) {
   options.checkMemory = true;
   EXPECT_EQ(messageOf("device1"),
             "--check-memory: expected a step for the target host, found cuda");
+}
+
+TEST_F(DeviceTest, RefusesCudnnOnTheHost) {
+  options.usesCudnn = true;
+  EXPECT_EQ(messageOf("fake1"),
+            "--cudnn: expected a step for the target cuda, found host");
 }
 
 TEST(DeviceImages, FitTheDevice) {

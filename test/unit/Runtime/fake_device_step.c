@@ -20,6 +20,8 @@
 //   ENTRY_FAILS   rank 0 returns 7
 //   IMAGES        other images
 //   SCRATCH       other bytes of scratch memory
+//   ATTENTION     where a library does it, the first four tokens' rows are
+//                 replaced by their attention to each other
 //
 //===----------------------------------------------------------------------===//
 
@@ -109,6 +111,14 @@ enum { oneHot, difference, sumUp, addScale, prepare, finish, descend };
 #define KERNEL(name, executions) \
   "{\"name\": \"" name "\", \"ops\": [\"fake\"], \"flops\": 8, \"bytes\": 8," \
   " \"executions\": " TEXT(executions) "}"
+#ifdef ATTENTION
+#define ATTENTIONS " \"attentions\": [{\"gradient\": false, \"batch\": 1, \"queries\": 4," \
+  " \"keys\": 4, \"heads\": 1, \"key_heads\": 1, \"width\": 8, \"causal\": true," \
+  " \"scale\": 0.5, \"strides\": [[32, 8, 8], [32, 8, 8], [32, 8, 8], [32, 8, 8]," \
+  " [4, 1, 1]]}],"
+#else
+#define ATTENTIONS ""
+#endif
 #ifndef IMAGES
 #define IMAGES "{\"kind\": \"ptx\", \"architecture\": \"sm_80\", \"symbol\": \"fake_twin\"}," \
   " {\"kind\": \"twin\", \"architecture\": \"\", \"symbol\": \"fake_twin\"}"
@@ -134,7 +144,7 @@ enum { oneHot, difference, sumUp, addScale, prepare, finish, descend };
   "{\"name\": \"update\", \"symbol\": \"fake_update\"," \
   " \"buffers\": [2, 3, 4, 5, 6, 7, 8, 9, 10, 11], \"arena_bytes\": 512}]," \
   " \"kernels\": [" KERNEL("k_loss", MICROBATCHES) ", " KERNEL("k_descend", 1) "]," \
-  " \"device\": {\"scratch_bytes\": " TEXT(SCRATCH) ", \"functions\": [" \
+  " \"device\": {\"scratch_bytes\": " TEXT(SCRATCH) "," ATTENTIONS " \"functions\": [" \
   FUNCTION("one_hot", "2", "32", "0", "2") ", " FUNCTION("difference", "1", "64", "0", "2") ", " \
   FUNCTION("sum_up", "1", "64", "512", "2") ", " FUNCTION("add_scale", "1", "1", "0", "5") ", " \
   FUNCTION("prepare", "1", "1", "0", "4") ", " FUNCTION("finish", "1", "1", "0", "6") ", " \
@@ -306,6 +316,14 @@ int32_t fake_microbatch(mt_context *context, void *const *buffers,
     return ended;
   mt_enter(context, 0);
   LAUNCH(oneHot, ADDRESS(buffers[0]), ADDRESS(hot));
+#ifdef ATTENTION
+  // A row of f32 that are zeros and ones is one of twice as many bf16.
+  char *attended = memory + 704, *logSumExp = memory + 768;
+  if (mt_attention(context, 0,
+                   (const int64_t[]){ADDRESS(hot), ADDRESS(hot), ADDRESS(hot),
+                                     ADDRESS(attended), ADDRESS(logSumExp)}))
+    mt_copy(context, hot, attended, 64);
+#endif
   mt_gemm_f32(context, 1, 1, tokens, width, width, hot, 0, 0, width, 1, weight,
               0, 0, width, 1, h, 0, 0, width, 1, 0);
   LAUNCH(difference, ADDRESS(buffers[1]), ADDRESS(h));
