@@ -3,6 +3,7 @@
 #include "TwinQueue.h"
 
 #include "Elements.h"
+#include "simulated/Gelu.h"
 
 #include "mt/error.h"
 #include <cstring>
@@ -79,7 +80,8 @@ static void callGemm(mt_context &host, const runtime::DeviceProduct &p,
        p.c.batch0, p.c.batch1, p.c.row, p.c.column, p.accumulate);
 }
 
-/// C = A B + addend + bias, by way of sums in memory of their own.
+/// C = A B + addend + bias and GELU of it, by way of sums in memory of their
+/// own.
 void TwinQueue::multiplyWithEpilogue(const runtime::DeviceProduct &p) {
   mt_dtype sumType = p.dtype == MT_F64 ? MT_F64 : MT_F32;
   std::vector<double> memory(size_t(p.batch0 * p.batch1 * p.m * p.n));
@@ -87,6 +89,7 @@ void TwinQueue::multiplyWithEpilogue(const runtime::DeviceProduct &p) {
   sums.c = {memory.data(), p.batch1 * p.m * p.n, p.m * p.n, p.n, 1};
   sums.result = sumType;
   sums.addend = sums.bias = nullptr;
+  sums.gelu = nullptr;
   multiply(sums);
   void *c = const_cast<void *>(p.c.data);
   for (int64_t i = 0; i < p.batch0; ++i)
@@ -101,6 +104,8 @@ void TwinQueue::multiplyWithEpilogue(const runtime::DeviceProduct &p) {
           if (p.bias)
             sum += runtime::loadFloat(p.result, p.bias, t);
           runtime::storeFloat(p.result, c, at, sum);
+          if (p.gelu)
+            runtime::storeFloat(p.result, p.gelu, at, mt::simulated::gelu(sum));
         }
 }
 

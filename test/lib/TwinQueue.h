@@ -22,6 +22,8 @@ public:
   void launch(int64_t function, const int64_t *arguments) override;
   void copy(void *target, const void *source, int64_t bytes) override;
   void multiply(const runtime::DeviceProduct &product) override;
+  /// Leaves all to the step's own functions.
+  bool attend(int64_t, const int64_t *) override { return false; }
   void *scratch() override { return scratchMemory.data(); }
 
 private:

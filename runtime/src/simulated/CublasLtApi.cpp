@@ -1,10 +1,10 @@
 //===- CublasLtApi.cpp - cuBLASLt's functions, simulated ------------------===//
 
 #include "../Elements.h"
+#include "Gelu.h"
 #include "Simulator.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 using namespace mt::simulated;
@@ -114,12 +114,6 @@ bool isAuxValid(const Description &description, const Layout &result) {
 double scalar(const void *value, cudaDataType type) {
   return type == CUDA_R_64F ? *static_cast<const double *>(value)
                             : double(*static_cast<const float *>(value));
-}
-
-/// In its tanh form.
-double gelu(double x) {
-  return 0.5 * x *
-         (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
 /// One product of matrices, all batches of it.
