@@ -73,12 +73,9 @@ namespace {
 struct CallAttention : mt::impl::CallAttentionBase<CallAttention> {
   void runOnOperation() override {
     int64_t number = 0;
-    SmallVector<func::FuncOp> kernels;
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (function->hasAttr(host::attr::attention))
-        kernels.push_back(function);
-    for (func::FuncOp kernel : kernels)
-      if (failed(callLibrary(kernel, number++)))
+    for (func::FuncOp kernel : getKernels(getOperation()))
+      if (kernel->hasAttr(host::attr::attention) &&
+          failed(callLibrary(kernel, number++)))
         return signalPassFailure();
   }
 };

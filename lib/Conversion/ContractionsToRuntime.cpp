@@ -131,12 +131,11 @@ struct ContractionsToRuntime
 
   void runOnOperation() override {
     SmallVector<linalg::GenericOp> ops;
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (isKernel(function))
-        function.walk([&](linalg::GenericOp op) {
-          if (!outermost || !op->getParentOfType<scf::ForallOp>())
-            ops.push_back(op);
-        });
+    for (func::FuncOp kernel : getKernels(getOperation()))
+      kernel.walk([&](linalg::GenericOp op) {
+        if (!outermost || !op->getParentOfType<scf::ForallOp>())
+          ops.push_back(op);
+      });
     for (linalg::GenericOp op : ops)
       if (failed(convertContraction(op)))
         return signalPassFailure();

@@ -278,10 +278,8 @@ struct EntriesToLLVM : mt::impl::EntriesToLLVMBase<EntriesToLLVM> {
   void runOnOperation() override {
     StepCollectives step(getOperation());
     LaunchedKernels kernels(getOperation());
-    for (auto function :
-         llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
-      if (isEntry(function) &&
-          failed(EntryBuilder(function, step, kernels).build()))
+    for (func::FuncOp entry : getEntries(getOperation()))
+      if (failed(EntryBuilder(entry, step, kernels).build()))
         return signalPassFailure();
     // What described the program before; LLVM does not know it.
     for (StringRef name : {"mt.mesh", "mt.model"})

@@ -248,11 +248,9 @@ namespace {
 
 struct FuseEpilogues : mt::impl::FuseEpiloguesBase<FuseEpilogues> {
   void runOnOperation() override {
-    for (auto function : getOperation().getOps<func::FuncOp>()) {
-      if (!isKernel(function))
-        continue;
+    for (func::FuncOp kernel : getKernels(getOperation())) {
       SmallVector<linalg::GenericOp> ops(
-          function.front().getOps<linalg::GenericOp>());
+          kernel.front().getOps<linalg::GenericOp>());
       DenseSet<Operation *> fused;
       for (linalg::GenericOp op : ops) {
         std::optional<Epilogue> epilogue;

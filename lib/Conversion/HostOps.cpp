@@ -6,6 +6,7 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMTypes.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 
 using namespace mlir;
 using namespace mt::host;
@@ -30,6 +31,14 @@ FailureOr<Value> mt::host::getRankContext(func::FuncOp kernel) {
               "rank, first, found "
            << kernel.getFunctionType();
   return Value(kernel.getArgument(0));
+}
+
+SmallVector<func::FuncOp> mt::host::getEntries(ModuleOp module) {
+  return llvm::filter_to_vector(module.getOps<func::FuncOp>(), isEntry);
+}
+
+SmallVector<func::FuncOp> mt::host::getKernels(ModuleOp module) {
+  return llvm::filter_to_vector(module.getOps<func::FuncOp>(), isKernel);
 }
 
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {

@@ -19,14 +19,6 @@ using llvm::json::Object;
 
 namespace json = llvm::json;
 
-static SmallVector<func::FuncOp> getEntries(ModuleOp module) {
-  SmallVector<func::FuncOp> entries;
-  for (auto function : module.getOps<func::FuncOp>())
-    if (host::isEntry(function))
-      entries.push_back(function);
-  return entries;
-}
-
 static ShardingAttr getLayout(const StepBuffer &buffer) {
   return buffer.attributes.getAs<ShardingAttr>(attr::layout);
 }
@@ -42,7 +34,7 @@ public:
   ManifestBuilder(ModuleOp module, StringRef target, const Processor &processor,
                   ArrayRef<std::string> images)
       : module(module), target(target), processor(processor), images(images),
-        step(module), layout(getEntries(module)) {}
+        step(module), layout(host::getEntries(module)) {}
 
   FailureOr<json::Value> build();
 
@@ -368,7 +360,7 @@ Object ManifestBuilder::describeDevice(gpu::GPUModuleOp device) {
         {"kind", parts[0]}, {"architecture", parts[1]}, {"symbol", parts[2]}});
   }
   Array attentions;
-  for (auto kernel : module.getOps<func::FuncOp>())
+  for (func::FuncOp kernel : host::getKernels(module))
     if (Attribute attention = kernel->getAttr(host::attr::attention))
       attentions.push_back(toJson(attention));
   return Object{

@@ -251,15 +251,11 @@ namespace {
 struct MapToGrids : mt::impl::MapToGridsBase<MapToGrids> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    SmallVector<func::FuncOp> kernels;
-    for (auto function : module.getOps<func::FuncOp>())
-      if (isKernel(function))
-        kernels.push_back(function);
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
     auto device =
         gpu::GPUModuleOp::create(builder, module.getLoc(), deviceModuleName);
     int64_t scratchBytes = 0;
-    for (func::FuncOp kernel : kernels) {
+    for (func::FuncOp kernel : getKernels(module)) {
       FailureOr<int64_t> bytes = mapKernel(kernel, device);
       if (failed(bytes))
         return signalPassFailure();

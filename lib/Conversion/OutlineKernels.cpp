@@ -377,11 +377,7 @@ namespace {
 struct OutlineKernels : mt::impl::OutlineKernelsBase<OutlineKernels> {
   void runOnOperation() override {
     KernelTable kernels(getOperation());
-    SmallVector<func::FuncOp> entries;
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (isEntry(function))
-        entries.push_back(function);
-    for (func::FuncOp entry : entries)
+    for (func::FuncOp entry : getEntries(getOperation()))
       if (failed(outlineEntry(entry, kernels)))
         return signalPassFailure();
   }

@@ -269,11 +269,7 @@ struct ParallelizeKernels
 
   void runOnOperation() override {
     SymbolTable symbols(getOperation());
-    SmallVector<func::FuncOp> kernels;
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (isKernel(function))
-        kernels.push_back(function);
-    for (func::FuncOp kernel : kernels)
+    for (func::FuncOp kernel : getKernels(getOperation()))
       if (failed(parallelize(kernel, minPoints, symbols)))
         return signalPassFailure();
   }

@@ -6,6 +6,7 @@
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
@@ -55,6 +56,10 @@ mlir::FailureOr<mlir::Value> getRankContext(mlir::func::FuncOp kernel);
 inline bool isEntry(mlir::func::FuncOp function) {
   return !function.isDeclaration() && !isKernel(function);
 }
+
+/// A step's entries, and its kernels, that are not of the LLVM dialect yet.
+llvm::SmallVector<mlir::func::FuncOp> getEntries(mlir::ModuleOp module);
+llvm::SmallVector<mlir::func::FuncOp> getKernels(mlir::ModuleOp module);
 
 } // namespace mt::host
 
