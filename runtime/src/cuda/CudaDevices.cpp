@@ -87,7 +87,9 @@ private:
 
   void chooseCollectives() {
     std::string asked = askedCollectives();
-    bool isShared = devices < ranksHere();
+    // A launcher may let each process see a device of its own, and no other.
+    bool seesOwn = job.self && devices == 1;
+    bool isShared = devices < ranksHere() && !seesOwn;
     if (isShared && (job.self || asked == "nccl"))
       throw Error("cuda: expected a device for each of the " +
                   std::to_string(ranksHere()) +

@@ -22,6 +22,7 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <map>
 #include <thread>
 
 using namespace mt::runtime;
@@ -75,6 +76,30 @@ void broadcast(Communicator &communicator, ncclUniqueId &id) {
     std::memcpy(words, &id, sizeof id);
   reduceOnHost(communicator, worldGroup, MT_SUM, words, std::size(words));
   std::memcpy(&id, words, sizeof id);
+}
+
+/// NCCL wants a device a rank. Processes may each see one only, all by the same
+/// number: their identities tell whether it is the same.
+void checkDevices(Communicator &communicator, const Driver &driver) {
+  constexpr size_t length = sizeof(CUuuid) / sizeof(int32_t);
+  CUdevice device = 0;
+  CUuuid own{};
+  MT_CHECK(driver, CtxGetDevice, &device);
+  MT_CHECK(driver, DeviceGetUuid, &own, device);
+  std::vector<int32_t> words(size_t(communicator.ranks()) * length);
+  std::memcpy(&words[size_t(communicator.rank()) * length], &own, sizeof own);
+  reduceOnHost(communicator, worldGroup, MT_SUM, words.data(),
+               int64_t(words.size()));
+  std::map<std::vector<int32_t>, size_t> users;
+  for (size_t rank = 0; rank * length < words.size(); ++rank) {
+    auto first = words.begin() + ptrdiff_t(rank * length);
+    auto [user, isNew] = users.emplace(
+        std::vector<int32_t>(first, first + ptrdiff_t(length)), rank);
+    if (!isNew)
+      throw Error("nccl: expected a device for each rank, found ranks " +
+                  std::to_string(user->second) + " and " +
+                  std::to_string(rank) + " on the same one");
+  }
 }
 
 class NcclCommunicator : public DeviceCommunicator {
@@ -134,6 +159,7 @@ NcclCommunicator::NcclCommunicator(const Nccl &nccl, Streams &streams,
 }
 
 void NcclCommunicator::connect(int64_t groupCount) {
+  checkDevices(inner, streams.driver);
   ncclUniqueId id{};
   if (rank() == 0)
     MT_CHECK(nccl, GetUniqueId, &id);

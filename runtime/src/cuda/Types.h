@@ -57,6 +57,9 @@ constexpr unsigned CU_EVENT_DEFAULT = 0;
 constexpr unsigned CU_EVENT_DISABLE_TIMING = 2;
 
 using CUdevice = int;
+struct CUuuid {
+  char bytes[16];
+};
 using CUdeviceptr = unsigned long long;
 struct CUctx_st;
 using CUcontext = CUctx_st *;

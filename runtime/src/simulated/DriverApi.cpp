@@ -87,6 +87,12 @@ CUresult cuDeviceGetName(char *name, int length, CUdevice) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device) {
+  *uuid = {};
+  std::snprintf(uuid->bytes, sizeof uuid->bytes, "simulated %d", device);
+  return CUDA_SUCCESS;
+}
+
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute, CUdevice) {
   // A compute capability of 0.0: what tells simulated devices from others.
   *value = 0;
@@ -110,6 +116,13 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) {
 
 CUresult cuCtxSetCurrent(CUcontext context) {
   currentDevice = int(reinterpret_cast<uintptr_t>(context)) - 1;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetDevice(CUdevice *device) {
+  if (currentDevice < 0)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  *device = currentDevice;
   return CUDA_SUCCESS;
 }
 

@@ -19,15 +19,16 @@ protected:
 
   using MemoryFn = std::function<DeviceMemory(const Driver &)>;
   /// Two ranks add an array to itself over both, in memory that `allocate`
-  /// makes. Returns what ends the job.
-  std::string add(const Nccl &nccl, const MemoryFn &allocate) {
+  /// makes, on as many devices. Returns what ends the job.
+  std::string add(const Nccl &nccl, const MemoryFn &allocate,
+                  int64_t devices = 2) {
     Driver driver;
     Mesh mesh{{{"dp", 2}}};
     auto world = std::make_shared<LocalWorld>(mesh, std::vector<AxisList>{{0}},
                                               std::vector<std::string>{}, 60.0);
     return errorOf([&] {
       runLocalRanks(world, [&](Communicator &backend) {
-        PrimaryContext context(driver, int(backend.rank()));
+        PrimaryContext context(driver, int(backend.rank() % devices));
         Streams streams(driver);
         DeviceMemory memory = allocate(driver);
         auto communicator =
@@ -106,6 +107,16 @@ TEST_F(NcclMemory, MayBeToldNotToBeRegistered) {
                 }),
             "");
   EXPECT_EQ(simulatedProblem(), "");
+}
+
+TEST_F(NcclMemory, IsOfADeviceARank) {
+  Nccl nccl;
+  auto allocate = [&](const Driver &driver) {
+    return DeviceMemory(driver, &nccl, bytes);
+  };
+  expectContains(add(nccl, allocate, /*devices=*/1),
+                 "nccl: expected a device for each rank, found ranks 0 and 1 "
+                 "on the same one");
 }
 
 /// One rank, and what the simulated device says of a wrong use.
