@@ -10,12 +10,16 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 
 #include <dlfcn.h>
 
 using namespace mt::runtime;
 
 namespace {
+
+/// srun's list of the processes of its machines.
+constexpr const char *tasksPerNode = "SLURM_STEP_TASKS_PER_NODE";
 
 /// The variables of one way to launch; null: it has none for this.
 struct Launcher {
@@ -33,13 +37,11 @@ constexpr Launcher launchers[] = {
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
      "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", true},
     // srun --mpi=pmix
-    {"PMIX_RANK", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE",
-     true},
+    {"PMIX_RANK", "SLURM_NTASKS", "SLURM_LOCALID", tasksPerNode, true},
     // MPICH's mpirun, srun --mpi=pmi2
     {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", true},
     // srun
-    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID",
-     "SLURM_STEP_TASKS_PER_NODE", false},
+    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", tasksPerNode, false},
 };
 
 const char *valueOf(const char *variable) {
@@ -47,19 +49,60 @@ const char *valueOf(const char *variable) {
   return value && *value ? value : nullptr;
 }
 
-/// The number that a variable begins with. SLURM_STEP_TASKS_PER_NODE goes on
-/// with the number of machines that it holds for.
+/// A number that is not negative, at the start of a text, which it goes past.
+std::optional<int64_t> takeNumber(std::string_view &text) {
+  int64_t value = 0;
+  auto [stop, failed] =
+      std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failed != std::errc() || value < 0)
+    return std::nullopt;
+  text.remove_prefix(size_t(stop - text.data()));
+  return value;
+}
+
+/// The number of a machine in a list as `4(x2),3`, two machines of 4 and one of
+/// 3; nothing where it is no such list, or is shorter.
+std::optional<int64_t> findInList(std::string_view text, int64_t machine) {
+  while (std::optional<int64_t> value = takeNumber(text)) {
+    int64_t machines = 1;
+    if (text.substr(0, 2) == "(x") {
+      text.remove_prefix(2);
+      std::optional<int64_t> count = takeNumber(text);
+      if (!count || text.substr(0, 1) != ")")
+        return std::nullopt;
+      text.remove_prefix(1);
+      machines = *count;
+    }
+    if (machine < machines)
+      return value;
+    machine -= machines;
+    if (text.substr(0, 1) != ",")
+      return std::nullopt;
+    text.remove_prefix(1);
+  }
+  return std::nullopt;
+}
+
+/// The number that a variable is; of srun's list, that of this machine.
 std::optional<int64_t> numberOf(const char *variable) {
   const char *text = valueOf(variable);
   if (!text)
     return std::nullopt;
-  int64_t value = 0;
-  const char *end = text + std::strlen(text);
-  auto [stop, failed] = std::from_chars(text, end, value);
-  bool isList = std::strncmp(variable, "SLURM_", 6) == 0;
-  if (failed != std::errc() || value < 0 || (stop != end && !isList))
-    throw Error(std::string(variable) + ": expected a number, found '" + text +
-                "'");
+  std::optional<int64_t> value;
+  std::string expected = "a number";
+  if (std::strcmp(variable, tasksPerNode) == 0) {
+    int64_t machine = numberOf("SLURM_NODEID").value_or(0);
+    value = findInList(text, machine);
+    expected = "a list with a number of machine " + std::to_string(machine);
+  } else {
+    std::string_view rest = text;
+    value = takeNumber(rest);
+    if (!rest.empty())
+      value.reset();
+  }
+  if (!value)
+    throw Error(std::string(variable) + ": expected " + expected + ", found '" +
+                text + "'");
   return value;
 }
 

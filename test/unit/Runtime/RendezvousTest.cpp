@@ -204,7 +204,7 @@ protected:
          {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
           "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PMI_SIZE",
           "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "SLURM_PROCID", "SLURM_NTASKS",
-          "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"})
+          "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_NODEID"})
       environment.set(name, "");
   }
   void set(const std::vector<std::pair<std::string, std::string>> &values) {
@@ -243,6 +243,26 @@ TEST_F(LaunchedRanks, AreTorchrunsOrSruns) {
   EXPECT_EQ(self.ranks, 2);
   EXPECT_EQ(self.rankHere, -1);
   EXPECT_EQ(self.ranksHere, 0);
+}
+
+// As many as srun says of their machine: `4(x2),3` is of three.
+TEST_F(LaunchedRanks, AreOfSrunsMachines) {
+  set({{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "12"}, {"SLURM_LOCALID", "1"}});
+  auto ranksHere = [&](const char *list, const char *machine) {
+    set({{"SLURM_STEP_TASKS_PER_NODE", list}, {"SLURM_NODEID", machine}});
+    return findLaunchedRank("f")->ranksHere;
+  };
+  const char *list = "4(x2),3,1";
+  EXPECT_EQ(ranksHere(list, ""), 4);
+  EXPECT_EQ(ranksHere(list, "1"), 4);
+  EXPECT_EQ(ranksHere(list, "2"), 3);
+  EXPECT_EQ(ranksHere(list, "3"), 1);
+  for (const char *other : {"4(x2),3,1", "4(x5", "4(5)", "x", "4(x4);3"}) {
+    set({{"SLURM_STEP_TASKS_PER_NODE", other}, {"SLURM_NODEID", "4"}});
+    EXPECT_EQ(error(), std::string("SLURM_STEP_TASKS_PER_NODE: expected a list "
+                                   "with a number of machine 4, found '") +
+                           other + "'");
+  }
 }
 
 TEST_F(LaunchedRanks, AreRefusedWhereTheyMakeNoSense) {
