@@ -99,6 +99,7 @@ void mt::buildSchedulePipeline(OpPassManager &pm,
   if (options.activationsInProducts)
     pm.addPass(createJoinActivations());
   pm.addPass(createJoinProducts());
+  pm.addPass(createJoinSquares());
   pm.addPass(createJoinUpdates());
   // What lies between the ops of one kernel needs no memory either.
   pm.addPass(createFormKernels());

@@ -37,7 +37,6 @@ public:
 
 private:
   std::optional<Update> getUpdate(AdamWOp step) const;
-  std::optional<int64_t> findUpdatedBuffer(Value value) const;
   std::optional<int64_t> findReturnBuffer(Value value) const;
   void join(ArrayRef<Update> updates);
 
@@ -47,21 +46,6 @@ private:
 };
 
 } // namespace
-
-/// The buffer that a value lies in: an argument, or what a collective reduces
-/// in place of an argument that is consumed.
-std::optional<int64_t> UpdateJoiner::findUpdatedBuffer(Value value) const {
-  auto reduce = value.getDefiningOp<AllReduceOp>();
-  if (!reduce)
-    return findBuffer(value, numbers);
-  Value reduced = reduce->getOperand(cast<OpResult>(value).getResultNumber());
-  auto argument = dyn_cast<BlockArgument>(reduced);
-  func::FuncOp function = entry;
-  if (!argument || !argument.hasOneUse() ||
-      !function.getArgAttr(argument.getArgNumber(), attr::consumed))
-    return std::nullopt;
-  return findBuffer(argument, numbers);
-}
 
 /// The buffer that a value is returned in, if nothing else is done with it.
 std::optional<int64_t> UpdateJoiner::findReturnBuffer(Value value) const {
@@ -83,7 +67,7 @@ std::optional<Update> UpdateJoiner::getUpdate(AdamWOp step) const {
   Update update{step, {}, {}};
   for (Value value : {step.getParameter(), step.getGradient(),
                       step.getFirstMoment(), step.getSecondMoment()}) {
-    std::optional<int64_t> buffer = findUpdatedBuffer(value);
+    std::optional<int64_t> buffer = findUpdatedBuffer(value, entry, numbers);
     if (!buffer)
       return std::nullopt;
     update.buffers.push_back(*buffer);
@@ -102,14 +86,6 @@ std::optional<Update> UpdateJoiner::getUpdate(AdamWOp step) const {
       !findReturnBuffer(step.getNewSecondMoment()))
     return std::nullopt;
   return update;
-}
-
-static RankedTensorType getFlatType(ValueRange parts) {
-  auto first = cast<RankedTensorType>(parts.front().getType());
-  int64_t elements = 0;
-  for (Value part : parts)
-    elements += cast<RankedTensorType>(part.getType()).getNumElements();
-  return RankedTensorType::get({elements}, first.getElementType());
 }
 
 void UpdateJoiner::join(ArrayRef<Update> updates) {

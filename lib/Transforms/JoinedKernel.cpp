@@ -33,6 +33,27 @@ std::optional<int64_t> mt::findBuffer(Value value, ArrayRef<int64_t> numbers) {
   return numbers[argument.getArgNumber()];
 }
 
+std::optional<int64_t> mt::findUpdatedBuffer(Value value, func::FuncOp entry,
+                                             ArrayRef<int64_t> numbers) {
+  auto reduce = value.getDefiningOp<AllReduceOp>();
+  if (!reduce)
+    return findBuffer(value, numbers);
+  Value reduced = reduce->getOperand(cast<OpResult>(value).getResultNumber());
+  auto argument = dyn_cast<BlockArgument>(reduced);
+  if (!argument || !argument.hasOneUse() ||
+      !entry.getArgAttr(argument.getArgNumber(), attr::consumed))
+    return std::nullopt;
+  return findBuffer(argument, numbers);
+}
+
+RankedTensorType mt::getFlatType(ValueRange parts) {
+  auto first = cast<RankedTensorType>(parts.front().getType());
+  int64_t elements = 0;
+  for (Value part : parts)
+    elements += cast<RankedTensorType>(part.getType()).getNumElements();
+  return RankedTensorType::get({elements}, first.getElementType());
+}
+
 RankedTensorType mt::joinTypes(ValueRange parts) {
   auto first = cast<RankedTensorType>(parts.front().getType());
   SmallVector<int64_t> shape(first.getShape());

@@ -48,6 +48,15 @@ private:
 std::optional<int64_t> findBuffer(mlir::Value value,
                                   llvm::ArrayRef<int64_t> numbers);
 
+/// The buffer that a value lies in: an argument, or what a collective reduces
+/// in place of an argument that is consumed.
+std::optional<int64_t> findUpdatedBuffer(mlir::Value value,
+                                         mlir::func::FuncOp entry,
+                                         llvm::ArrayRef<int64_t> numbers);
+
+/// `parts` behind each other, as one tensor of one dimension.
+mlir::RankedTensorType getFlatType(mlir::ValueRange parts);
+
 /// `parts`, of equal trailing dimensions, as one tensor behind each other.
 mlir::RankedTensorType joinTypes(mlir::ValueRange parts);
 
@@ -55,8 +64,8 @@ mlir::RankedTensorType joinTypes(mlir::ValueRange parts);
 bool areNeighbours(llvm::ArrayRef<int64_t> first,
                    llvm::ArrayRef<int64_t> second, const BufferLayout &layout);
 
-/// Calls `join` with every two or more `items` whose `buffers`, as many of each,
-/// follow each other; in the order of the buffers.
+/// Calls `join` with every two or more `items` whose `buffers`, as many of
+/// each, follow each other; in the order of the buffers.
 template <typename Item>
 void forEachRun(llvm::MutableArrayRef<Item> items, const BufferLayout &layout,
                 llvm::function_ref<void(llvm::ArrayRef<Item>)> join) {

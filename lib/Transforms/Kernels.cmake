@@ -5,6 +5,7 @@ mt_library(MtKernels
   InlineSlices.cpp
   JoinActivations.cpp
   JoinProducts.cpp
+  JoinSquares.cpp
   JoinUpdates.cpp
   JoinedKernel.cpp
   MakeKernel.cpp

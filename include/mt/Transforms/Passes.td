@@ -476,6 +476,30 @@ def JoinProducts : Pass<"mt-join-products", "::mlir::ModuleOp"> {
   }];
 }
 
+def JoinSquares : Pass<"mt-join-squares", "::mlir::ModuleOp"> {
+  let summary = "the squares of neighbouring gradients are summed as one";
+  let description = [{
+    Requires phase: local, without units. Ensures the same.
+
+    The norm of the gradients is a sum of `mt.sum_of_squares`. Where what they
+    are of lies behind each other in memory (`mt::BufferLayout`), gradients that
+    the entry reduces in place among them, one `mt.kernel` computes them. Summed
+    in 64 bits, it is the same number to some of its last bits.
+
+    ```mlir
+    // before
+    %0 = mt.sum_of_squares %g0 : (tensor<8x16xf32>) -> tensor<f64>
+    %1 = mt.sum_of_squares %g1 : (tensor<16xf32>) -> tensor<f64>
+    %2 = mt.add %0, %1 : (tensor<f64>, tensor<f64>) -> tensor<f64>
+    // after
+    %2 = mt.kernel(%g0, %g1) : (tensor<8x16xf32>, tensor<16xf32>) -> tensor<f64> {
+    ^bb0(%g: tensor<144xf32>):
+      ...
+    } {joined_inputs = array<i64: 2>, joined_outputs = array<i64: 1>}
+    ```
+  }];
+}
+
 def JoinUpdates : Pass<"mt-join-updates", "::mlir::ModuleOp"> {
   let summary = "the optimizer's steps of neighbouring parameters are one";
   let description = [{
