@@ -4,6 +4,8 @@
 #include "UnitAttrs.h"
 #include "mt/Transforms/Passes.h"
 
+#include "llvm/ADT/MapVector.h"
+
 using namespace mlir;
 using namespace mt;
 
@@ -101,21 +103,22 @@ Value SquareJoiner::join(ArrayRef<Squares> run) {
 }
 
 void SquareJoiner::joinIn(Sum &sum) {
-  SmallVector<Squares> all;
+  llvm::MapVector<Type, SmallVector<Squares>> byElement;
   for (Value summand : sum.summands) {
     auto op = summand.getDefiningOp<SumOfSquaresOp>();
     if (!op || !op->hasOneUse())
       continue;
     if (auto buffer = findUpdatedBuffer(op.getX(), entry, numbers))
-      all.push_back({op, {*buffer}});
+      byElement[getElementTypeOrSelf(op.getX())].push_back({op, {*buffer}});
   }
   llvm::DenseSet<Value> joined;
   SmallVector<Value> results;
-  forEachRun<Squares>(all, layout, [&](ArrayRef<Squares> run) {
-    results.push_back(join(run));
-    for (const Squares &squares : run)
-      joined.insert(SumOfSquaresOp(squares.op).getResult());
-  });
+  for (auto &[element, all] : byElement)
+    forEachRun<Squares>(all, layout, [&](ArrayRef<Squares> run) {
+      results.push_back(join(run));
+      for (const Squares &squares : run)
+        joined.insert(SumOfSquaresOp(squares.op).getResult());
+    });
   if (results.empty())
     return;
   for (Value summand : sum.summands)

@@ -51,3 +51,27 @@ func.func private @update(
   %6 = mt.add %1, %1 : (!s, !s) -> !s
   return %5, %6, %1 : !s, !s, !s
 }
+
+// -----
+
+!w = tensor<8x16xf32>
+!n = tensor<8x16xbf16>
+!s = tensor<f64>
+
+// Neighbours of another element are others.
+// CHECK-LABEL: func.func private @update
+// CHECK: mt.kernel(%arg0, %arg1)
+// CHECK-NEXT: ^bb0(%{{.*}}: tensor<256xf32>)
+// CHECK: mt.kernel(%arg2, %arg3)
+// CHECK-NEXT: ^bb0(%{{.*}}: tensor<256xbf16>)
+func.func private @update(
+    %g0: !w {mt.role = "gradient", mt.name = "a"}, %g1: !w {mt.role = "gradient", mt.name = "b"}, %g2: !n {mt.role = "gradient", mt.name = "c"}, %g3: !n {mt.role = "gradient", mt.name = "d"}) -> !s {
+  %0 = mt.sum_of_squares %g0 : (!w) -> !s
+  %1 = mt.sum_of_squares %g1 : (!w) -> !s
+  %2 = mt.sum_of_squares %g2 : (!n) -> !s
+  %3 = mt.sum_of_squares %g3 : (!n) -> !s
+  %4 = mt.add %0, %1 : (!s, !s) -> !s
+  %5 = mt.add %2, %3 : (!s, !s) -> !s
+  %6 = mt.add %4, %5 : (!s, !s) -> !s
+  return %6 : !s
+}
