@@ -68,7 +68,7 @@ public:
 
 private:
   void printKernel(const Kernel &kernel);
-  void printFunctions(int64_t kernel);
+  int64_t printFunctions(int64_t kernel);
   void printFunction(const json::Object &function);
   const FunctionResources *find(StringRef architecture, StringRef function);
 
@@ -113,15 +113,20 @@ void Printer::printFunction(const json::Object &function) {
   os << "    " << name << "\n";
 }
 
-void Printer::printFunctions(int64_t kernel) {
+/// Returns how many there are.
+int64_t Printer::printFunctions(int64_t kernel) {
   const json::Object *device = manifest.getObject("device");
   const json::Array *functions =
       device ? device->getArray("functions") : nullptr;
+  int64_t count = 0;
   if (!functions)
-    return;
+    return count;
   for (const json::Value &value : *functions)
-    if (value.getAsObject()->getInteger("kernel") == kernel)
+    if (value.getAsObject()->getInteger("kernel") == kernel) {
       printFunction(*value.getAsObject());
+      ++count;
+    }
+  return count;
 }
 
 void Printer::printKernel(const Kernel &kernel) {
@@ -144,20 +149,22 @@ void Printer::print() {
   });
   os << "a kernel: launches in a step, bytes and flops of one, least ms of "
         "all on each device\na function: blocks x threads, shared bytes, "
-        "registers and occupancy on each device\n";
+        "registers and occupancy on each device\nlast: functions that a step "
+        "launches beside its products and collectives, all kernels\n";
   os << llvm::formatv("{0,8} {1,13} {2,16} {3,15} {4,7}", "launches", "bytes",
                       "flops", "grid", "shared");
   for (const Device &device : getKnownDevices())
     os << llvm::formatv("{0,11}", device.name);
   os << "\n";
   SmallVector<double> together(getKnownDevices().size());
+  int64_t launches = 0;
   for (auto [number, kernel] : llvm::enumerate(kernels)) {
     printKernel(kernel);
-    printFunctions(int64_t(number));
+    launches += kernel.executions * printFunctions(int64_t(number));
     for (auto [sum, device] : llvm::zip_equal(together, getKnownDevices()))
       sum += kernel.getSeconds(device, isNarrow);
   }
-  os << llvm::formatv("{0,63}", "");
+  os << llvm::formatv("{0,8} {1,-54}", launches, "functions");
   for (double seconds : together)
     os << llvm::formatv("{0,11:f3}", seconds * 1e3);
   os << "  together\n";
