@@ -42,10 +42,34 @@ static Value buildAddresses(ImplicitLocOpBuilder &b, func::FuncOp kernel,
   return addresses;
 }
 
+/// Whether the kernel says of each tensor an argument that it has, and the
+/// element at which it starts.
+static LogicalResult checkTensors(func::FuncOp kernel) {
+  auto places =
+      kernel->getAttrOfType<DenseI64ArrayAttr>(host::attr::attentionTensors);
+  int64_t arguments = kernel.getNumArguments();
+  if (!places || places.size() % 2 != 0) {
+    InFlightDiagnostic error =
+        kernel.emitError()
+        << "expected '" << host::attr::attentionTensors
+        << "' of an argument and an element for each tensor, found ";
+    if (Attribute found = kernel->getAttr(host::attr::attentionTensors))
+      return error << found;
+    return error << "none";
+  }
+  for (int64_t tensor = 0; tensor < places.size(); tensor += 2)
+    if (places[tensor] < 0 || places[tensor] >= arguments ||
+        !isa<MemRefType>(kernel.getArgument(places[tensor]).getType()))
+      return kernel.emitError()
+             << "expected a tensor in a memref among " << arguments
+             << " arguments, found argument " << places[tensor];
+  return success();
+}
+
 /// The kernel ends at once where a library does its work.
 static LogicalResult callLibrary(func::FuncOp kernel, int64_t number) {
   FailureOr<Value> rankContext = getRankContext(kernel);
-  if (failed(rankContext))
+  if (failed(rankContext) || failed(checkTensors(kernel)))
     return failure();
   auto places =
       kernel->getAttrOfType<DenseI64ArrayAttr>(host::attr::attentionTensors);
@@ -74,7 +98,7 @@ struct CallAttention : mt::impl::CallAttentionBase<CallAttention> {
   void runOnOperation() override {
     int64_t number = 0;
     for (func::FuncOp kernel : getKernels(getOperation()))
-      if (kernel->hasAttr(host::attr::attention) &&
+      if (kernel->hasAttr(host::attr::attention) && !kernel.isDeclaration() &&
           failed(callLibrary(kernel, number++)))
         return signalPassFailure();
   }

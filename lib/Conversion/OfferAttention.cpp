@@ -240,6 +240,8 @@ struct OfferAttention : mt::impl::OfferAttentionBase<OfferAttention> {
     for (ArrayRef<LaunchOp> launches : launched.getLaunches()) {
       LaunchOp first = launches.front();
       auto kernel = symbols.lookup<func::FuncOp>(first.getKernel());
+      if (!kernel || kernel.isDeclaration())
+        continue;
       Operation *attention = findAttention(kernel);
       std::optional<Offer> offer = makeOffer(attention);
       if (!offer)

@@ -360,7 +360,8 @@ def CallAttention : Pass<"mt-call-attention", "::mlir::ModuleOp"> {
     mt_host.grid %context, @device::@k_attention_grid(...)
     ```
 
-    Fails when a kernel does not take the context of its rank first.
+    Fails when a kernel does not take the context of its rank first, or has not
+    the arguments that its mark says.
   }];
   let dependentDialects = [
     "::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect",
