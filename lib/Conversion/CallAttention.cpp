@@ -98,7 +98,7 @@ struct CallAttention : mt::impl::CallAttentionBase<CallAttention> {
   void runOnOperation() override {
     int64_t number = 0;
     for (func::FuncOp kernel : getKernels(getOperation()))
-      if (kernel->hasAttr(host::attr::attention) && !kernel.isDeclaration() &&
+      if (kernel->hasAttr(host::attr::attention) &&
           failed(callLibrary(kernel, number++)))
         return signalPassFailure();
   }

@@ -38,7 +38,10 @@ SmallVector<func::FuncOp> mt::host::getEntries(ModuleOp module) {
 }
 
 SmallVector<func::FuncOp> mt::host::getKernels(ModuleOp module) {
-  return llvm::filter_to_vector(module.getOps<func::FuncOp>(), isKernel);
+  return llvm::filter_to_vector(
+      module.getOps<func::FuncOp>(), [](func::FuncOp function) {
+        return isKernel(function) && !function.isDeclaration();
+      });
 }
 
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {

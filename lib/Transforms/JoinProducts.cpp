@@ -415,7 +415,9 @@ namespace {
 
 struct JoinProducts : mt::impl::JoinProductsBase<JoinProducts> {
   void runOnOperation() override {
-    BufferLayout layout(getOperation());
+    // Arguments and results of entries stay as they are.
+    const auto &layout = getAnalysis<BufferLayout>();
+    markAnalysesPreserved<BufferLayout>();
     for (func::FuncOp entry : layout.getEntries())
       ProductJoiner(entry, layout).run();
   }

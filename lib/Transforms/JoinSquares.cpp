@@ -42,7 +42,6 @@ public:
 
 private:
   void joinIn(Sum &sum);
-  Value join(ArrayRef<Squares> run);
 
   func::FuncOp entry;
   const BufferLayout &layout;
@@ -80,25 +79,18 @@ static SmallVector<Sum> findSums(func::FuncOp entry) {
   return sums;
 }
 
-/// The squares of the run as one number, where the last of them stands.
-Value SquareJoiner::join(ArrayRef<Squares> run) {
-  Operation *last = run.front().op;
-  SmallVector<Value> parts;
-  for (const Squares &squares : run) {
-    SumOfSquaresOp op = squares.op;
-    parts.push_back(op.getX());
-    if (last->isBeforeInBlock(op))
-      last = op;
-  }
-  OpBuilder builder(last);
-  JoinedKernelBuilder kernel(builder, last->getLoc());
+/// The squares of the run as one number, where the builder stands.
+static Value join(ArrayRef<Squares> run, OpBuilder &builder) {
+  SmallVector<Value> parts = llvm::map_to_vector(
+      run, [](Squares squares) -> Value { return squares.op.getX(); });
+  SumOfSquaresOp first = run.front().op;
+  JoinedKernelBuilder kernel(builder, first.getLoc());
   Value whole = kernel.addInput(parts, getFlatType(parts));
-  Type number = last->getResult(0).getType();
-  auto squares =
-      SumOfSquaresOp::create(kernel.getInner(), last->getLoc(), number, whole);
-  kernel.addOutput(squares.getResult(), number);
+  auto squares = SumOfSquaresOp::create(kernel.getInner(), first.getLoc(),
+                                        first.getType(), whole);
+  kernel.addOutput(squares.getResult(), first.getType());
   KernelOp joined = kernel.finish();
-  copyUnitAttrs(last, joined);
+  copyUnitAttrs(first, joined);
   return joined.getOutputs().front();
 }
 
@@ -111,11 +103,13 @@ void SquareJoiner::joinIn(Sum &sum) {
     if (auto buffer = findUpdatedBuffer(op.getX(), entry, numbers))
       byElement[getElementTypeOrSelf(op.getX())].push_back({op, {*buffer}});
   }
+  // The sum is where all of them are known.
+  OpBuilder builder(sum.root);
   llvm::DenseSet<Value> joined;
   SmallVector<Value> results;
   for (auto &[element, all] : byElement)
     forEachRun<Squares>(all, layout, [&](ArrayRef<Squares> run) {
-      results.push_back(join(run));
+      results.push_back(join(run, builder));
       for (const Squares &squares : run)
         joined.insert(SumOfSquaresOp(squares.op).getResult());
     });
@@ -124,7 +118,6 @@ void SquareJoiner::joinIn(Sum &sum) {
   for (Value summand : sum.summands)
     if (!joined.contains(summand))
       results.push_back(summand);
-  OpBuilder builder(sum.root);
   Value total = results.front();
   for (Value summand : ArrayRef(results).drop_front()) {
     auto add = AddOp::create(builder, sum.root.getLoc(), total.getType(), total,
@@ -149,7 +142,9 @@ namespace {
 
 struct JoinSquares : mt::impl::JoinSquaresBase<JoinSquares> {
   void runOnOperation() override {
-    BufferLayout layout(getOperation());
+    // Arguments and results of entries stay as they are.
+    const auto &layout = getAnalysis<BufferLayout>();
+    markAnalysesPreserved<BufferLayout>();
     for (func::FuncOp entry : layout.getEntries())
       SquareJoiner(entry, layout).run();
   }

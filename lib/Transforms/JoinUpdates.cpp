@@ -166,7 +166,9 @@ namespace {
 
 struct JoinUpdates : mt::impl::JoinUpdatesBase<JoinUpdates> {
   void runOnOperation() override {
-    BufferLayout layout(getOperation());
+    // Arguments and results of entries stay as they are.
+    const auto &layout = getAnalysis<BufferLayout>();
+    markAnalysesPreserved<BufferLayout>();
     for (func::FuncOp entry : layout.getEntries())
       UpdateJoiner(entry, layout).run();
   }

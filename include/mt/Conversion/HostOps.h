@@ -57,7 +57,8 @@ inline bool isEntry(mlir::func::FuncOp function) {
   return !function.isDeclaration() && !isKernel(function);
 }
 
-/// A step's entries, and its kernels, that are not of the LLVM dialect yet.
+/// A step's entries, and its kernels, that are not of the LLVM dialect yet, and
+/// have a body.
 llvm::SmallVector<mlir::func::FuncOp> getEntries(mlir::ModuleOp module);
 llvm::SmallVector<mlir::func::FuncOp> getKernels(mlir::ModuleOp module);
 
