@@ -21,13 +21,19 @@ private:
   bool mayTakeOver(OpResult result, unsigned operand);
   bool takeOver(Value value, BlockArgument argument);
   void takeOverAny(OpResult result);
-  int64_t &getChoice(OpResult result) {
-    return reuse[result.getOwner()][result.getResultNumber()];
+  bool hasChoice(OpResult result) {
+    return reuse[result.getOwner()][result.getResultNumber()] >= 0;
+  }
+  void choose(OpResult result, unsigned operand) {
+    reuse[result.getOwner()][result.getResultNumber()] = operand;
+    taken.insert({result.getOwner(), operand});
   }
 
   func::FuncOp entry;
   const Timeline &timeline;
   OperandReuse reuse;
+  /// What ops' results have taken over so far: kernels have thousands.
+  llvm::DenseSet<std::pair<Operation *, unsigned>> taken;
 };
 
 } // namespace
@@ -79,7 +85,7 @@ bool ReuseChooser::mayTakeOver(OpResult result, unsigned operand) {
   Operation *op = result.getOwner();
   Value viewed = getViewed(op->getOperand(operand));
   return countUses(viewed, op) == 1 && isLastUse(viewed, op) &&
-         !llvm::is_contained(reuse[op], int64_t(operand));
+         !taken.contains({op, operand});
 }
 
 /// Tries to compute `value` in the memory of `argument`: along a chain of
@@ -92,14 +98,14 @@ bool ReuseChooser::takeOver(Value value, BlockArgument argument) {
     if (!mayTakeOver(result, operand) ||
         !takeOver(result.getOwner()->getOperand(operand), argument))
       continue;
-    getChoice(result) = operand;
+    choose(result, operand);
     return true;
   }
   return false;
 }
 
 void ReuseChooser::takeOverAny(OpResult result) {
-  if (getChoice(result) >= 0)
+  if (hasChoice(result))
     return;
   for (unsigned operand : getCandidates(result)) {
     Value viewed = getViewed(result.getOwner()->getOperand(operand));
@@ -108,7 +114,7 @@ void ReuseChooser::takeOverAny(OpResult result) {
                                                 attr::consumed);
     if (isKept || !mayTakeOver(result, operand))
       continue;
-    getChoice(result) = operand;
+    choose(result, operand);
     return;
   }
 }
