@@ -78,6 +78,30 @@ struct Shape {
   int64_t batch0, batch1, m, n, k;
 };
 
+/// An element of batches of matrices.
+struct Place {
+  int64_t batch0, batch1, row, column;
+
+  int64_t in(const Matrices &matrices) const {
+    return matrices.at(batch0, batch1, row, column);
+  }
+};
+
+/// Calls action(place, product) for every element of A B.
+template <typename ActionFn>
+void forEachProduct(const Shape &s, const Matrices &a, const Matrices &b,
+                    ActionFn action) {
+  for (int64_t i = 0; i < s.batch0; ++i)
+    for (int64_t j = 0; j < s.batch1; ++j)
+      for (int64_t r = 0; r < s.m; ++r)
+        for (int64_t t = 0; t < s.n; ++t) {
+          double product = 0;
+          for (int64_t l = 0; l < s.k; ++l)
+            product += a.get(a.at(i, j, r, l)) * b.get(b.at(i, j, l, t));
+          action(Place{i, j, r, t}, product);
+        }
+}
+
 class DeviceGemm : public testing::TestWithParam<mt_dtype> {
 protected:
   DeviceGemm() {
@@ -93,6 +117,12 @@ protected:
                  reinterpret_cast<void *>(address), false);
   }
 
+  /// By rows, of the type of the factors.
+  Matrices make(const Shape &s, int64_t rows, int64_t columns, int seed) {
+    return Matrices(*streams, GetParam(), s.batch0, s.batch1, rows, columns,
+                    Order::Rows, false, seed);
+  }
+
   void check(const Shape &s, Order orderA, Order orderB, Order orderC,
              bool isShared, bool accumulate) {
     mt_dtype sums = GetParam() == MT_F64 ? MT_F64 : MT_F32;
@@ -101,16 +131,10 @@ protected:
     Matrices b(*streams, GetParam(), s.batch0, s.batch1, s.k, s.n, orderB,
                isShared, 2);
     Matrices c(*streams, sums, s.batch0, s.batch1, s.m, s.n, orderC, false, 3);
-    for (int64_t i = 0; i < s.batch0; ++i)
-      for (int64_t j = 0; j < s.batch1; ++j)
-        for (int64_t r = 0; r < s.m; ++r)
-          for (int64_t t = 0; t < s.n; ++t) {
-            int64_t index = c.at(i, j, r, t);
-            double sum = accumulate ? c.get(index) : 0;
-            for (int64_t l = 0; l < s.k; ++l)
-              sum += a.get(a.at(i, j, r, l)) * b.get(b.at(i, j, l, t));
-            c.set(index, sum);
-          }
+    forEachProduct(s, a, b, [&](const Place &at, double product) {
+      int64_t index = at.in(c);
+      c.set(index, (accumulate ? c.get(index) : 0) + product);
+    });
     gemm->multiply({GetParam(), s.batch0, s.batch1, s.m, s.n, s.k, a.matrix(),
                     b.matrix(), c.matrix(), accumulate, sums});
     EXPECT_EQ(c.download(), c.host)
@@ -123,25 +147,15 @@ protected:
   void checkEpilogue(const Shape &s, bool hasAddend, bool isInPlace,
                      bool hasBias) {
     mt_dtype dtype = GetParam();
-    auto make = [&](int64_t rows, int64_t columns, int seed) {
-      return Matrices(*streams, dtype, s.batch0, s.batch1, rows, columns,
-                      Order::Rows, false, seed);
-    };
-    Matrices a = make(s.m, s.k, 1), b = make(s.k, s.n, 2),
-             c = make(s.m, s.n, 3), addend = make(s.m, s.n, 4),
-             bias = make(1, s.n, 5);
-    for (int64_t i = 0; i < s.batch0; ++i)
-      for (int64_t j = 0; j < s.batch1; ++j)
-        for (int64_t r = 0; r < s.m; ++r)
-          for (int64_t t = 0; t < s.n; ++t) {
-            int64_t index = c.at(i, j, r, t);
-            const Matrices &added = isInPlace ? c : addend;
-            double sum = hasAddend ? added.get(index) : 0;
-            sum += hasBias ? bias.get(t) : 0;
-            for (int64_t l = 0; l < s.k; ++l)
-              sum += a.get(a.at(i, j, r, l)) * b.get(b.at(i, j, l, t));
-            c.set(index, sum);
-          }
+    Matrices a = make(s, s.m, s.k, 1), b = make(s, s.k, s.n, 2),
+             c = make(s, s.m, s.n, 3), addend = make(s, s.m, s.n, 4),
+             bias = make(s, 1, s.n, 5);
+    forEachProduct(s, a, b, [&](const Place &at, double product) {
+      int64_t index = at.in(c);
+      const Matrices &added = isInPlace ? c : addend;
+      c.set(index, (hasAddend ? added.get(index) : 0) +
+                       (hasBias ? bias.get(at.column) : 0) + product);
+    });
     gemm->multiply({dtype, s.batch0, s.batch1, s.m, s.n, s.k, a.matrix(),
                     b.matrix(), c.matrix(), false, dtype,
                     !hasAddend  ? nullptr
@@ -157,24 +171,15 @@ protected:
   /// C = A B + bias and D = GELU of it, beside each other.
   void checkGelu(const Shape &s, bool hasBias) {
     mt_dtype dtype = GetParam();
-    auto make = [&](int64_t rows, int64_t columns, int seed) {
-      return Matrices(*streams, dtype, s.batch0, s.batch1, rows, columns,
-                      Order::Rows, false, seed);
-    };
-    Matrices a = make(s.m, s.k, 1), b = make(s.k, s.n, 2),
-             c = make(s.m, s.n, 3), d = make(s.m, s.n, 4),
-             bias = make(1, s.n, 5);
-    for (int64_t i = 0; i < s.batch0; ++i)
-      for (int64_t j = 0; j < s.batch1; ++j)
-        for (int64_t r = 0; r < s.m; ++r)
-          for (int64_t t = 0; t < s.n; ++t) {
-            double x = hasBias ? bias.get(t) : 0;
-            for (int64_t l = 0; l < s.k; ++l)
-              x += a.get(a.at(i, j, r, l)) * b.get(b.at(i, j, l, t));
-            c.set(c.at(i, j, r, t), x);
-            double u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
-            d.set(d.at(i, j, r, t), 0.5 * x * (1 + std::tanh(u)));
-          }
+    Matrices a = make(s, s.m, s.k, 1), b = make(s, s.k, s.n, 2),
+             c = make(s, s.m, s.n, 3), d = make(s, s.m, s.n, 4),
+             bias = make(s, 1, s.n, 5);
+    forEachProduct(s, a, b, [&](const Place &at, double product) {
+      double x = (hasBias ? bias.get(at.column) : 0) + product;
+      c.set(at.in(c), x);
+      double u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+      d.set(at.in(d), 0.5 * x * (1 + std::tanh(u)));
+    });
     DeviceProduct product{dtype,      s.batch0,   s.batch1,   s.m,   s.n,  s.k,
                           a.matrix(), b.matrix(), c.matrix(), false, dtype};
     product.bias = hasBias ? bias.matrix().data : nullptr;
