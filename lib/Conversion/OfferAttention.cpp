@@ -6,6 +6,7 @@
 #include "mt/IR/Mt.h"
 
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 
 using namespace mlir;
 using namespace mt;
@@ -41,19 +42,12 @@ struct Offer {
 // Where tensors lie
 //===----------------------------------------------------------------------===//
 
-static SmallVector<int64_t> getRowMajorStrides(ArrayRef<int64_t> shape) {
-  SmallVector<int64_t> strides(shape.size(), 1);
-  for (size_t dim = shape.size() - 1; dim > 0; --dim)
-    strides[dim - 1] = strides[dim] * shape[dim];
-  return strides;
-}
-
 static std::optional<PlacedTensor> place(Value argument, ShapedType type,
                                          int64_t offset) {
   auto blockArgument = dyn_cast<BlockArgument>(argument);
   if (!blockArgument)
     return std::nullopt;
-  SmallVector<int64_t> strides = getRowMajorStrides(type.getShape());
+  SmallVector<int64_t> strides = computeStrides(type.getShape());
   strides.resize(3);
   return PlacedTensor{blockArgument, offset, strides};
 }
@@ -65,7 +59,7 @@ static std::optional<PlacedTensor> findInput(Value value) {
     value = slice.getX();
     auto type = cast<RankedTensorType>(value.getType());
     offset +=
-        slice.getOffset() * getRowMajorStrides(type.getShape())[slice.getDim()];
+        slice.getOffset() * computeStrides(type.getShape())[slice.getDim()];
   }
   auto read = value.getDefiningOp<bufferization::ToTensorOp>();
   if (!read)
@@ -85,7 +79,7 @@ static std::optional<PlacedTensor> findOutput(Value value) {
       before += cast<RankedTensorType>(part.getType()).getDimSize(dim);
     value = whole.getResult();
     auto type = cast<RankedTensorType>(value.getType());
-    offset = before * getRowMajorStrides(type.getShape())[dim];
+    offset = before * computeStrides(type.getShape())[dim];
     if (!value.hasOneUse())
       return std::nullopt;
   }
